@@ -44,7 +44,13 @@ from ironic_lite.conductor.watch.power_sync import PowerSync
 from ironic_lite.conductor.watch.retention import OldKeys, Retention
 from ironic_lite.conductor.watch.sensors import Sensors
 from ironic_lite.conductor.watch.sweep_threads import Sweep, Sweeps
-from ironic_lite.conductor.watch.timeouts import HungWork, OverdueSteps, Timeouts, Timers
+from ironic_lite.conductor.watch.timeouts import (
+    BootRetries,
+    HungWork,
+    OverdueSteps,
+    Timeouts,
+    Timers,
+)
 from ironic_lite.core import certificate_files, clock, config, evidence_key, log_lines, threads
 from ironic_lite.core.json_types import Json
 from ironic_lite.core.options import ConductorOptions, Configuration
@@ -186,6 +192,7 @@ class ConductorService:
         settings = self._conf.conductor
         seldom, often = settings.check_provision_state_interval, pace(settings.heartbeat_timeout)
         timeouts = Timeouts(self.tasks, self.ownership)
+        boot_retries = BootRetries(self.tasks, self.ownership)
         retention = Retention(self.tasks, self.ownership)
         local_state = LocalState(self.tasks, self.ownership)
         old_files = FileCleanup(self.tasks, self.ownership)
@@ -195,6 +202,7 @@ class ConductorService:
         )
         return [
             Sweep("time-outs", settings.check_provision_state_interval, timeouts.sweep),
+            Sweep("boot retries", boot_retries.interval, boot_retries.sweep),
             Sweep("orphans", seldom and min(seldom, often), self.orphans.sweep),
             Sweep("allocations", seldom and min(seldom, often), allocation_recovery.sweep),
             Sweep("power sync", settings.sync_power_state_interval, self.power.sweep),

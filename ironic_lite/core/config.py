@@ -570,7 +570,9 @@ def _not_text(prog: str, argv: Sequence[str]) -> str:
 
 def warn(conf: Configuration, prog: str) -> None:
     """Log settings that are allowed but perhaps not intended."""
-    api = conf.api
+    api, late = conf.api, _boot_retry_warning(conf)
+    if prog != API and late is not None:
+        LOG.warning("%s", late)
     if prog != API and conf.oci.permit_fallback_to_http_transport:
         LOG.warning(
             "Registries without TLS are used by plain http, which shows their logins to the "
@@ -765,6 +767,19 @@ def _check_discovery(conf: Configuration) -> str | None:
     if conf.auto_discovery.enabled and not conf.auto_discovery.driver:
         return "[auto_discovery]enabled: set [auto_discovery]driver, the driver of the new nodes"
     return None
+
+
+def _boot_retry_warning(conf: Configuration) -> str | None:
+    """Return a warning about waits that end before a machine is restarted."""
+    timeout, options = conf.pxe.boot_retry_timeout, conf.conductor
+    names = (f"{verb}_callback_timeout" for verb in ("clean", "deploy", "rescue", "service"))
+    early = [name for name in names if timeout and 0 < options[name] <= timeout]
+    if not early:
+        return None
+    return (
+        f"[pxe]boot_retry_timeout is {timeout}, so machines are not restarted in waits that end "
+        f"before: [conductor]{', '.join(early)}."
+    )
 
 
 def _address_warning(conf: Configuration) -> str | None:

@@ -220,6 +220,7 @@ TABLE: tuple[NotificationRule, ...] = (
     _silent_rule("management", None, "Ironic has no such notification; the node shows the result"),
     _silent_rule("network", None, "the network service reports its own changes"),
     _silent_rule("overdue", None, "the step continues; its end is reported"),
+    _silent_rule("boot_retry", None, "the node still waits; its result is reported"),
     _silent_rule("taken_over", None, "the node continues; its results are reported"),
     _silent_rule("agent_refused", None, "the node still waits; its result is reported"),
     _silent_rule("hold_added", None, "Ironic has no such notification; history shows the hold"),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ironic_lite.core import config
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.core.options import Group
-from ironic_lite.domain import activities, states, step_lists, step_times
+from ironic_lite.domain import activities, states, step_lists, step_times, vocabulary
 from ironic_lite.domain.activities import Activity
 from ironic_lite.domain.fields import INTERFACE_KINDS
 from ironic_lite.domain.states import Kind, State
@@ -28,6 +28,7 @@ COLUMNS = (
 _HEARD, _TOKEN = "agent_last_heartbeat", "agent_secret_token"
 _IN_MEDIA = f"{_TOKEN}_pregenerated"
 _POLLED = "polled_since"
+_DRIVERS = "driver_notes"
 _POLL_LIMIT = "poll_timeout"
 _STEP_LIMIT = "step_deadline"
 _IN_BAND = "agent"
@@ -67,6 +68,13 @@ def asked_for_token(node: JsonView) -> bool | None:
     if notes.get(_HEARD):
         return True
     return None if notes.get(_IN_MEDIA) else _TOKEN in notes
+
+
+def boot_restarts(node: JsonView) -> int:
+    """Return how often the machine was restarted because its ramdisk has not looked it up."""
+    notes = (node["driver_internal_info"] or {}).get(_DRIVERS) or {}
+    restarts: int = (notes.get(vocabulary.RAMDISK_BOOT) or {}).get("restarts", 0)
+    return restarts
 
 
 def of(

@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ironic_lite import errors
@@ -223,6 +223,8 @@ _RESET_STEP = "reset_bmc"
 
 class RestartingManagement(base.Management, abc.ABC):
     """A management interface with the step ``reset_bmc``."""
+
+    work_notes: ClassVar[Sequence[str]] = (RESET_NOTE,)
 
     @abc.abstractmethod
     def restart_bmc(self, task: base.Task) -> None:

@@ -168,7 +168,15 @@ def _settled(operator: Operator, uuid: str) -> Json | None:
 def test_s4_14_every_round_of_the_conductor_is_one_of_these(operator: Operator) -> None:
     rounds = set(operator.rig.service.sweeps.plan)
     leave_it_out = {"power sync", "power recovery", "sensors", "allocations"}
-    see_it = {"time-outs", "orphans", "consoles", "moved nodes", "joins and leaves", "hanging work"}
+    see_it = {
+        "time-outs",
+        "boot retries",
+        "orphans",
+        "consoles",
+        "moved nodes",
+        "joins and leaves",
+        "hanging work",
+    }
     see_it |= {"overdue steps"}  # a retired node may be cleaned, too
     if "batches" in configurations.FEATURES:
         see_it |= {"batches"}  # the verbs refuse it as they refuse requests

@@ -466,6 +466,33 @@ def test_passwords_in_plain_text_are_warned_of(
     assert any("plain text" in text for text in said) is warned
 
 
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("[pxe]\nboot_retry_timeout = 1200", ""),
+        ("", ""),
+        (
+            "[pxe]\nboot_retry_timeout = 1800\n[conductor]\ndeploy_callback_timeout = 0",
+            "clean_callback_timeout, rescue_callback_timeout, service_callback_timeout.",
+        ),
+    ],
+)
+def test_boot_retry_after_the_end_of_waits_is_one_warning(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, text: str, warned: str
+) -> None:
+    file = tmp_path / "test.conf"
+    file.write_text(text)
+    conf = cfg.ConfigOpts()
+    config.register(conf)
+    conf(["--config-file", str(file)], project=config.PROJECT)
+    said: list[str] = []
+    monkeypatch.setattr(config.LOG, "warning", lambda text, *facts: said.append(text % facts))
+    config.warn(conf, "ironic-lite-conductor")
+    about = [one for one in said if "boot_retry_timeout" in one]
+    assert len(about) == bool(warned)
+    assert all(one.endswith(f"[conductor]{warned}") for one in about)
+
+
 # -- a configuration file of Ironic -------------------------------------------------------------
 
 

@@ -109,6 +109,18 @@ SAYS: dict[State, str] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("restarts", "words"), [(0, None), (1, "restarted once."), (3, "restarted 3 times.")]
+)
+def test_restarts_of_a_silent_ramdisk_are_told(restarts: int, words: str | None) -> None:
+    notes = {"driver_notes": {"ramdisk_boot": {"restarts": restarts}}}
+    row = node(provision_state="clean wait", driver_internal_info=notes, run_uuid=RUN)
+    says = rules.document(facts(row, run("running")))["says"]
+    sentence = f"There was no lookup of its ramdisk for 30 minutes; {words}"
+    assert (sentence in says) is (words is not None)
+    assert ("no lookup" in says) is (words is not None)
+
+
 @pytest.mark.parametrize("state", State)
 def test_each_state_has_a_sentence(state: State) -> None:
     kind = states.kind(state)

@@ -23,6 +23,7 @@ from ironic_lite.core.slots import Slots
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import node_locks, states
 from ironic_lite.domain.states import State
+from ironic_lite.drivers.agent import ramdisk
 from ironic_lite.images import boot_requests
 from ironic_lite.rpc import contract
 
@@ -168,6 +169,7 @@ def _token_for_agent(task: Task) -> Json:
     known = task.notes.token
     if known is not None:
         return {"agent_token": known, "fresh": False}
+    ramdisk.note_lookup(task)
     return {"agent_token": task.notes.new_token(), "fresh": True}
 
 

@@ -12,7 +12,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from ironic_lite import errors
@@ -34,6 +34,7 @@ from ironic_lite.db.queries.step_durations import LongStep, UsualTimes
 from ironic_lite.domain import activities, states, step_times, steps, waiting
 from ironic_lite.domain.activities import Activity
 from ironic_lite.domain.states import Kind, State
+from ironic_lite.drivers.agent import ramdisk
 from ironic_lite.membership import FailureDetector
 
 # Timers of waiting nodes.
@@ -287,34 +288,15 @@ class Timeouts:
 
     def _overdue_nodes(self, state: State, before: datetime.datetime) -> Iterator[str]:
         """Yield this conductor's overdue nodes by age, whatever other conductors have."""
-        for row in self._waiting_nodes(state, before, since=_FIRST):
+        for row in _waiting_nodes(self._tasks, self._ownership, state, before):
             yield row["uuid"]
 
     def _nodes_ahead(self, state: State, seconds: float) -> Iterator[str]:
         """Yield the overdue nodes whose wait began by a clock that was ahead of this one."""
-        for row in self._waiting_nodes(state, _LATEST, since=clock.ahead_since()):
+        since = clock.ahead_since()
+        for row in _waiting_nodes(self._tasks, self._ownership, state, _LATEST, since=since):
             if clock.lived(row["provision_updated_at"]) >= seconds:
                 yield row["uuid"]
-
-    def _waiting_nodes(
-        self, state: State, before: datetime.datetime, since: datetime.datetime
-    ) -> Iterator[sweeps.OverdueNode]:
-        """Yield this conductor's nodes whose wait began between two times."""
-        last = None
-        while True:
-            question = functools.partial(
-                sweeps.overdue,
-                state=str(state),
-                before=before,
-                after=last,
-                since=since,
-                limit=_PAGE,
-            )
-            page = self._tasks.runtime.database.read(question)
-            yield from (row for row in page if self._ownership.mine(row))
-            if len(page) < _PAGE:
-                return
-            last = page[-1]
 
     def _end_overdue(
         self, node_uuid: str, activity: Activity, before: datetime.datetime, seconds: float
@@ -331,6 +313,26 @@ class Timeouts:
             LOG.info("Node %s: its time-out will be checked again later: %s", node_uuid, why)
             return "share" not in why.facts
         return True
+
+
+def _waiting_nodes(
+    tasks: TaskRunner,
+    ownership: Ownership,
+    state: State,
+    before: datetime.datetime,
+    since: datetime.datetime = _FIRST,
+) -> Iterator[sweeps.OverdueNode]:
+    """Yield this conductor's nodes whose wait began between two times."""
+    last = None
+    while True:
+        question = functools.partial(
+            sweeps.overdue, state=str(state), before=before, after=last, since=since, limit=_PAGE
+        )
+        page = tasks.runtime.database.read(question)
+        yield from (row for row in page if ownership.mine(row))
+        if len(page) < _PAGE:
+            return
+        last = page[-1]
 
 
 def _is_over(task: Task, activity: Activity, before: datetime.datetime, seconds: float) -> bool:
@@ -391,6 +393,81 @@ def _agent_silence(task: Task, activity: Activity) -> errors.AgentUnreachable | 
     if agent is not None:
         heard = {"address": agent.url, "heard_at": agent.heard_at}
     return errors.AgentUnreachable(node=task.node.uuid, reason=reason, **heard, **limits)
+
+
+# Ramdisks that do not report within ``[pxe]boot_retry_timeout``: their machines boot again.
+#
+# Loaders and networks fail once in a while. A machine is left alone as soon as its ramdisk has
+# looked up its node, and while its BMC works or a step polls it.
+
+_BOOTS: Mapping[Activity, str] = {
+    activities.CLEAN: "deploy",
+    activities.DEPLOY: "deploy",
+    activities.SERVICE: "deploy",
+    activities.RESCUE: "rescue",
+}
+"""The activities that wait for a ramdisk, and the kind of the ramdisk."""
+
+
+class BootRetries:
+    """Starts machines again whose ramdisk has not looked up its node."""
+
+    def __init__(self, tasks: TaskRunner, ownership: Ownership) -> None:
+        self._tasks = tasks
+        self._ownership = ownership
+        pxe = tasks.runtime.conf.pxe
+        self._seconds = pxe.boot_retry_timeout or 0
+        self.interval = float(pxe.boot_retry_check_interval if self._seconds else 0)
+
+    def sweep(self) -> None:
+        """Check each wait state once, and restart at most periodic_max_workers machines."""
+        left = self._tasks.runtime.conf.conductor.periodic_max_workers
+        for activity in _BOOTS:
+            assert activity.waiting is not None
+            before = clock.ago(self._seconds)
+            for row in _waiting_nodes(self._tasks, self._ownership, activity.waiting, before):
+                left -= self._restart_silent(row["uuid"], activity)
+                if left <= 0:
+                    return
+
+    def _restart_silent(self, node_uuid: str, activity: Activity) -> bool:
+        """Restart a machine if it is due; return whether that was tried."""
+        who = context.internal("boot retries")
+        try:
+            if not self._is_due(self._tasks.look(who, node_uuid), activity):
+                return False
+            with self._tasks.lock(
+                who, node_uuid, worker=True, patient=False, reserved=False
+            ) as task:
+                if self._is_due(task, activity):
+                    task.hand_over(_boot_again, activity, self._seconds)
+        except errors.Error as why:
+            LOG.info("Node %s: its boot will be checked again later: %s", node_uuid, why)
+        return True
+
+    def _is_due(self, task: Task, activity: Activity) -> bool:
+        node = task.node
+        if task.state is not activity.waiting or node.maintenance or node.wake_at is not None:
+            return False
+        return task.notes.token is None and ramdisk.silent_seconds(task) >= self._seconds
+
+
+def _boot_again(task: Task, activity: Activity, seconds: int) -> None:
+    """Start a machine again; if that fails, its wait goes on."""
+    restarts = ramdisk.count_restart(task)
+    reason = f"no lookup of its ramdisk for {seconds} s"
+    data = {"reason": reason, "restarts": restarts}
+    task.journal.event("boot_retry", run=task.node.run_uuid, data=data)
+    task.save()
+    count = (restarts, ramdisk.MOST_RESTARTS)
+    LOG.warning("Node %s: %s; restart %d of %d", task.node.uuid, reason, *count)
+    try:
+        ramdisk.boot(task, _BOOTS[activity])
+    except (errors.LockLost, errors.Stopping):
+        raise
+    except Exception as why:  # drivers may raise anything
+        LOG.warning("Node %s: its machine was not restarted: %s", task.node.uuid, why)
+    task.save()
 
 
 # Steps that take too long: reported as overdue, or ended at their deadline.

@@ -59,6 +59,17 @@ class PxeOptions(Group):
         "bootx64.efi", "Loader for machines in UEFI mode without iPXE, a file in tftp_root."
     )
     pxe_bootfile_name_by_arch: dict[str, str] = _by_arch("pxe_bootfile_name", "grubaa64.efi")
+    boot_retry_timeout: int | None = number(
+        None,
+        "Seconds without a lookup of its ramdisk after which a machine that boots over the network "
+        "is switched off and on, at most ten times in a wait. It should be below the time-outs of "
+        "waits, such as [conductor]deploy_callback_timeout. Unset, machines are not restarted.",
+        min=60,
+        sample_default=1200,
+    )
+    boot_retry_check_interval: int = seconds(
+        90, "Seconds between two looks for such machines.", least=1
+    )
     loader_file_paths: dict[str, str] = mapping(
         {},
         "Loaders that a conductor copies at its start into http_root, and into tftp_root if ipxe "

@@ -434,10 +434,7 @@ _LATER = (
         for group, names in (
             ("conductor", "enable_health_monitoring"),
             ("deploy", "ramdisk_image_download_source"),
-            (
-                "pxe",
-                "boot_retry_timeout boot_retry_check_interval default_ephemeral_format",
-            ),
+            ("pxe", "default_ephemeral_format"),
             ("redfish", "verify_ca enable_verify_bmc_clock"),
         )
     ),

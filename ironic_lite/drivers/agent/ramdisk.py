@@ -9,7 +9,7 @@ from typing import ClassVar
 from ironic_lite import errors
 from ironic_lite.core import clock, config, context
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.domain import fast_track
+from ironic_lite.domain import fast_track, vocabulary
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import AgentClient
 from ironic_lite.drivers.boot import modes
@@ -76,6 +76,7 @@ def boot(task: base.Task, mode: str = "deploy", more: Mapping[str, str] = {}) ->
     _prepare_boot(task, mode, more)
     task.keep(AT_WORK, True if mode == "deploy" else None)
     _start_machine(task)
+    _note_first_boot(task)
 
 
 def boot_by_site(task: base.Task) -> None:
@@ -110,6 +111,52 @@ def at_work(task: base.Task) -> bool:
 def forget(task: base.Task) -> None:
     """Note that the run does not use a ramdisk any more."""
     task.keep(AT_WORK, None)
+    task.keep(vocabulary.RAMDISK_BOOT, None)
+
+
+# Ramdisks that do not report: their machines are started again, by the conductor that has started
+# them, until the first lookup of the run. Later restarts belong to steps and BMCs.
+
+MOST_RESTARTS = 10
+
+
+def _note_first_boot(task: base.Task) -> None:
+    note, run = task.recall(vocabulary.RAMDISK_BOOT) or {}, task.node.run_uuid
+    mine = note.get("run") == run
+    if not task.driver.boot.over_network or (mine and "at" not in note):
+        return
+    restarts = note["restarts"] if mine else 0
+    fresh = {"run": run, "by": config.CONF.host, "at": clock.stamp(), "restarts": restarts}
+    task.keep(vocabulary.RAMDISK_BOOT, fresh)
+
+
+def note_lookup(task: base.Task) -> None:
+    """Record that the ramdisk has looked up its node, after which its machine is left alone."""
+    note = task.recall(vocabulary.RAMDISK_BOOT)
+    if note is not None:
+        task.keep(vocabulary.RAMDISK_BOOT, {"run": note["run"]})
+
+
+def silent_seconds(task: base.Task) -> float:
+    """Return the seconds since this conductor has started the run's ramdisk without a lookup.
+
+    :returns: 0 if the machine must not be started again.
+    """
+    note, driver = task.recall(vocabulary.RAMDISK_BOOT) or {}, task.driver
+    mine = (note.get("run"), note.get("by")) == (task.node.run_uuid, config.CONF.host)
+    if not mine or "at" not in note or note["restarts"] >= MOST_RESTARTS or driver.power.in_band:
+        return 0.0
+    if any(task.recall(key) for one in driver.interfaces() for key in one.work_notes):
+        return 0.0
+    return clock.lived_since(note["at"])
+
+
+def count_restart(task: base.Task) -> int:
+    """Record the next restart, before the machine is touched; return the number of restarts."""
+    note = task.recall(vocabulary.RAMDISK_BOOT)
+    restarts: int = note["restarts"] + 1
+    task.keep(vocabulary.RAMDISK_BOOT, {**note, "at": clock.stamp(), "restarts": restarts})
+    return restarts
 
 
 def _prepare_boot(task: base.Task, mode: str = "deploy", more: Mapping[str, str] = {}) -> None:

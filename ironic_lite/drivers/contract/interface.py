@@ -23,6 +23,8 @@ class Interface:
     kind: ClassVar[str] = ""
     # True if a ramdisk's agent has steps for this interface, and its heartbeats end them.
     in_band: ClassVar[bool] = False
+    work_notes: ClassVar[Sequence[str]] = ()
+    """Keys that are kept while a BMC works on a step, which a power change would disturb."""
     connection_checks: ClassVar[Sequence[Check[Any]]] = ()
     """Checks of the way to the machine's BMC, for ``GET /v1/doctor``, in the order of the way.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
@@ -259,6 +259,8 @@ _REGISTRIES = 50
 
 class RedfishBIOS(hardware.RedfishInterface, base.BIOS):
     """The BIOS interface ``redfish``."""
+
+    work_notes: ClassVar[Sequence[str]] = (NOTE,)
 
     @arguments.bmc_step(argsinfo=arguments.BIOS_ARGS, destroys=("settings",), restarts=1)
     def apply_configuration(self, task: base.Task, settings: list[Json]) -> base.Outcome:

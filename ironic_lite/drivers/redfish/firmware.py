@@ -6,9 +6,9 @@ import contextlib
 import dataclasses
 import logging
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
@@ -705,6 +705,8 @@ NOTE = "redfish_firmware"
 
 class RedfishFirmware(hardware.RedfishInterface, base.Firmware):
     """The firmware interface ``redfish``."""
+
+    work_notes: ClassVar[Sequence[str]] = (NOTE,)
 
     @arguments.bmc_step(argsinfo=arguments.FIRMWARE_ARGS, destroys=("firmware",))
     def update(self, task: base.Task, settings: list[Json]) -> base.Outcome:

@@ -164,6 +164,8 @@ class Recovery:
 class IdracManagement(management.RedfishManagement):
     """The management interface ``idrac-redfish``."""
 
+    work_notes: ClassVar[Sequence[str]] = (bmc_bases.RESET_NOTE, RECOVERY_NOTE)
+
     @base.verify_step(priority=0, destroys=(), restarts=0)
     @base.clean_step(
         priority=0, requires_ramdisk=False, argsinfo=FORCE_ARGS, destroys=(), restarts=0
@@ -526,6 +528,8 @@ class RaidState:
 
 class IdracRAID(raid.RedfishRAID):
     """The raid interface ``idrac-redfish``."""
+
+    work_notes: ClassVar[Sequence[str]] = (raid.NOTE, RAID_NOTE)
 
     def poll_step(
         self, task: base.Task, kind: base.StepKind, step: base.StoredStep

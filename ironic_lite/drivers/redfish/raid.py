@@ -12,7 +12,7 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
@@ -385,6 +385,8 @@ _INTERFACES = ("sata", "sas")
 
 class RedfishRAID(hardware.RedfishInterface, base.RAID):
     """The raid interface ``redfish``."""
+
+    work_notes: ClassVar[Sequence[str]] = (NOTE,)
 
     def validate(self, task: base.Task) -> None:
         """Check driver_info and the node's target_raid_config, if it has one.

@@ -312,7 +312,16 @@ def _waits(facts: Facts) -> str:
         end = f" {condition} fails at {_moment(wait.given_up_at)} ({wait.limit})."
     time = _for_time(facts)
     clause = f"{what}{time}" if time else what.removesuffix(",")
-    return f"{_name(facts)} waits for {clause}{_at_step(facts)}.{_refused_agent(facts)}{end}"
+    remarks = f"{_boot_restarts(facts)}{_refused_agent(facts)}"
+    return f"{_name(facts)} waits for {clause}{_at_step(facts)}.{remarks}{end}"
+
+
+def _boot_restarts(facts: Facts) -> str:
+    restarts = waiting.boot_restarts(facts.node)
+    if not restarts:
+        return ""
+    times = "once" if restarts == 1 else f"{restarts} times"
+    return f" There was no lookup of its ramdisk{_for_time(facts)}; restarted {times}."
 
 
 def _refused_agent(facts: Facts) -> str:
