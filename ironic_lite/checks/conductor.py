@@ -106,6 +106,9 @@ def find_certificates(subject: ConductorSubject) -> Iterator[Verdict]:
                 yield from machine.find_serial_difference(option, path, serial)
     if pathlib.Path(conf.redfish.ca_folder).is_dir():
         yield from machine.find_authorities("[redfish]ca_folder", conf.redfish.ca_folder)
+    named = conf.redfish.verify_ca
+    if named and named.lower() not in {"true", "false"}:
+        yield from machine.find_authorities("[redfish]verify_ca", named)
     if conf.agent.api_ca_file:
         yield from machine.find_authorities("[agent]api_ca_file", conf.agent.api_ca_file)
     trusted = conf.webserver_verify_ca

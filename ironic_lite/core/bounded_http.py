@@ -200,6 +200,14 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
+def limit_tls(context: ssl.SSLContext, minimum: str | None, ciphers: str | None) -> None:
+    """Set the oldest TLS version, such as 1.2, and the ciphers up to TLS 1.2."""
+    if minimum:
+        context.minimum_version = ssl.TLSVersion[f"TLSv{minimum.replace('.', '_')}"]
+    if ciphers:
+        context.set_ciphers(ciphers)
+
+
 class _PinnedContext(ssl.SSLContext):
     trusted: frozenset[bytes] = frozenset()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -33,7 +34,7 @@ def is_node_name(text: str) -> bool:
     )
 
 
-# Capabilities in ``properties.capabilities``: ``"a:x,b:y"`` or ``{"a": "x"}``.
+# Capabilities in ``properties.capabilities``: ``"a:x,b:y"``, ``{"a": "x"}``, or its JSON text.
 
 DEPLOYED_MODE = "deploy_boot_mode"
 """Key of driver_internal_info with the boot mode of the instance, for the agent."""
@@ -47,7 +48,12 @@ the service after the first. After the ramdisk's lookup ``run`` alone."""
 
 def get_capability(known: object, name: str) -> str | None:
     """Return a capability as text, None if missing."""
-    if isinstance(known, str):
+    if isinstance(known, str) and known.lstrip().startswith("{"):
+        try:
+            known = json.loads(known)
+        except ValueError:
+            return None
+    elif isinstance(known, str):
         pairs = (item.partition(":") for item in known.split(","))
         known = {key.strip(): value.strip() for key, _, value in pairs}
     value = known.get(name) if isinstance(known, Mapping) else None

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.core import bounded_http, certificate_files, networks
+from ironic_lite.core import bounded_http, certificate_files, config, networks
 
 SCHEMES = ("http", "https", "file")
 REGISTRY = "oci"
@@ -311,8 +311,10 @@ def trusted_tls(said: str) -> ssl.SSLContext:
     :param said: ``[DEFAULT]webserver_verify_ca``: true, false, or a PEM file or folder.
     :raises errors.LocalFileError: the file of authorities is missing, or has no certificate.
     """
+    conf = config.CONF
+    limits = conf.webserver_tls_minimum_version, conf.webserver_tls_ciphers
     try:
-        return _tls_context(said, certificate_files.state(*_authority_files(said)))
+        return _tls_context(said, certificate_files.state(*_authority_files(said)), *limits)
     except OSError:
         reason = "[DEFAULT]webserver_verify_ca is not there, or has no certificate"
         raise errors.LocalFileError(path=said, reason=reason) from None
@@ -327,9 +329,12 @@ def _authority_files(said: str) -> list[str]:
 
 
 @functools.lru_cache(maxsize=4)
-def _tls_context(said: str, state: certificate_files.State) -> ssl.SSLContext:
+def _tls_context(
+    said: str, state: certificate_files.State, minimum: str, ciphers: str | None
+) -> ssl.SSLContext:
     del state  # only a key of the cache
     context = bounded_http.tls_context()
+    bounded_http.limit_tls(context, minimum, ciphers)
     if said.lower() == "true":
         context.load_verify_locations(cafile=bounded_http.PUBLIC_AUTHORITIES)
     elif said.lower() == "false":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.db.engine import session
@@ -39,6 +40,43 @@ def test_a_change_is_written_shown_and_told(
     assert "driver_info" in (told["data"] or {})["fields"]
     assert "hunter2" not in str(told)
     assert told["request_id"] == answer.headers["x-openstack-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "status"),
+    [
+        ("cpu_vt:true,boot_mode:bios", 400),
+        ("boot_mode: BIOS ", 400),
+        ('{"boot_mode": "bios"}', 400),
+        ({"boot_mode": "bios"}, 400),
+        ("boot_mode:uefi", 200),
+        ("boot_mode", 200),
+    ],
+)
+def test_nodes_do_not_get_a_forbidden_boot_mode(
+    api: Client, conf: cfg.ConfigOpts, add_node: AddNode, capabilities: Any, status: int
+) -> None:
+    conf.set_override("disallowed_enrollment_boot_modes", ["bios"], "api")
+    body = {"driver": "fake-hardware", "properties": {"capabilities": capabilities}}
+    path = f"/v1/nodes/{add_node()['uuid']}"
+    answers = (
+        api.post("/v1/nodes", body),
+        api.patch(path, add("/properties/capabilities", capabilities)),
+        api.patch(f"/v1/nodes/{add_node()['uuid']}", replace("/properties", body["properties"])),
+    )
+    assert [one.status for one in answers] == [201 if status == 200 else 400, status, status]
+    if status == 400:
+        said = "properties/capabilities: boot_mode bios is not allowed by [api]disallowed_enroll"
+        assert all(said in one.text for one in answers)
+        assert api.get(path).json["properties"] == {}
+
+
+def test_node_keeps_its_boot_mode_when_that_is_forbidden(
+    api: Client, conf: cfg.ConfigOpts, add_node: AddNode
+) -> None:
+    conf.set_override("disallowed_enrollment_boot_modes", ["bios"], "api")
+    path = f"/v1/nodes/{add_node(properties={'capabilities': 'boot_mode:bios'})['uuid']}"
+    assert api.patch(path, add("/properties/cpus", 4)).status == 200
 
 
 def test_patch_without_a_change_writes_nothing(

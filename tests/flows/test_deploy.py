@@ -651,16 +651,48 @@ def test_node_with_a_lessee_keeps_it(start: Callable[..., InProcess]) -> None:
     assert lessee(whole, node) == ("p-other", False)
 
 
-@pytest.mark.parametrize(("source", "wanted"), [("none", None), ("request", "p-asks")])
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"automatic_lessee_source": "none"}, None),
+        ({"automatic_lessee_source": "request"}, "p-asks"),
+        ({"automatic_lessee_source": "request", "automatic_lessee": False}, None),
+    ],
+)
 def test_lessee_comes_from_where_the_option_says(
-    build: Callable[..., ConductorFixture], source: str, wanted: str | None
+    build: Callable[..., ConductorFixture], options: dict[str, Any], wanted: str | None
 ) -> None:
-    rig = build(conductor__automatic_lessee_source=source)
+    rig = build(**{f"conductor__{name}": value for name, value in options.items()})
     node = rig.node("available", instance_info={"project_id": "p-nova"})
     rig.endpoints.start_verb(
         Context("req-1", project="p-asks"), node_uuid=node, event="deploy", body={}
     )
     assert rig.settled(node)["lessee"] == wanted
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"properties": {"capabilities": "boot_mode:bios"}},
+        {"properties": {"capabilities": '{"boot_mode": "BIOS"}'}},
+        {"instance_info": {"capabilities": {"boot_mode": "bios"}}},
+        {"boot_mode": "bios"},
+        {"properties": {"boot_mode": " Bios"}},
+    ],
+)
+@pytest.mark.parametrize(("state", "verb"), [("available", "deploy"), ("active", "rebuild")])
+def test_forbidden_boot_mode_is_not_deployed(
+    build: Callable[..., ConductorFixture], columns: dict[str, Any], state: str, verb: str
+) -> None:
+    rig = build(conductor__disallowed_deployment_boot_modes=["bios"])
+    node = rig.node(state, **columns)
+    with pytest.raises(errors.InvalidRequest, match="boot_mode bios is not allowed by") as why:
+        rig.endpoints.start_verb(Context("req-1"), node_uuid=node, event=verb, body={})
+    assert why.value.facts["path"] == "properties/capabilities"
+    assert rig.settled(node)["provision_state"] == state
+    allowed = rig.node("available", properties={"capabilities": "boot_mode:uefi"})
+    rig.endpoints.start_verb(Context("req-1"), node_uuid=allowed, event="deploy", body={})
+    assert rig.settled(allowed)["provision_state"] == "active"
 
 
 def test_failed_teardown_forgets_the_instance(build: Callable[..., ConductorFixture]) -> None:

@@ -543,8 +543,7 @@ def test_tls_of_an_ironic_file_is_tls_here(
         ("[SSL]\nca_file = /etc/ca.pem", "[ssl]ca_file (in "),
         ("[DEFAULT]\nrpc_transport = json-rpc", "direct://"),
         ("[agent]\nmanage_agent_boot = false", "[agent]manage_agent_boot (in "),
-        ("[conductor]\nautomatic_lessee = false", "automatic_lessee_source = none"),
-        ("[redfish]\ntls_minimum_version = 1.3", "redfish_tls_minimum_version"),
+        ("[conductor]\nenable_trait_based_networking = true", "connects no ports"),
         ("[inventory]\ndata_backend = swift", "[inventory]data_backend (in "),
         ("[keystone_authtoken]\nwww_authenticate_uri = http://k", "auth_strategy = keystone"),
     ],
@@ -575,7 +574,7 @@ def test_all_refused_options_of_ironic_are_in_one_line(load: Load) -> None:
         "[agent]\nmanage_agent_boot = True",
         "[DEFAULT]\nrpc_transport = none",
         "[redfish]\nuse_swift = false",
-        "[conductor]\nautomatic_lessee = true",
+        "[conductor]\nenable_trait_based_networking = false",
         "[api]\nauth_strategy = noauth\n[keystone_authtoken]\nusername = ironic",
     ],
 )

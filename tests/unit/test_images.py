@@ -261,6 +261,20 @@ def test_authorities_replaced_by_a_file_of_the_same_time_are_used(
         assert download.trusted_tls(said).get_ca_certs(binary_form=True) == [wanted]
 
 
+def test_tls_with_servers_has_the_limits_of_the_options() -> None:
+    assert download.trusted_tls("true").minimum_version is ssl.TLSVersion.TLSv1_2
+    config.CONF.set_override("webserver_tls_minimum_version", "1.3")
+    config.CONF.set_override("webserver_tls_ciphers", "ECDHE-RSA-AES128-GCM-SHA256")
+    try:
+        made = download.trusted_tls("true")
+    finally:
+        config.CONF.clear_override("webserver_tls_minimum_version")
+        config.CONF.clear_override("webserver_tls_ciphers")
+    assert made.minimum_version is ssl.TLSVersion.TLSv1_3
+    found = {one["name"] for one in made.get_ciphers() if one["protocol"] != "TLSv1.3"}
+    assert found == {"ECDHE-RSA-AES128-GCM-SHA256"}
+
+
 # Checksums as operators write them.
 
 SHA256 = hashlib.sha256(b"image").hexdigest()
@@ -436,6 +450,13 @@ def test_a_partition_image_is_told_its_sizes_and_never_streamed() -> None:
     assert (told["root_mb"], told["swap_mb"], told["ephemeral_mb"]) == (10240, 512, 0)
     assert told["disk_label"] == "gpt"
     assert "proxies" not in told
+    assert told["ephemeral_format"] == "ext4"
+    config.CONF.set_override("default_ephemeral_format", "xfs", "pxe")
+    try:
+        assert _told(info)["ephemeral_format"] == "xfs"
+        assert _told({**info, "ephemeral_format": "ext3"})["ephemeral_format"] == "ext3"
+    finally:
+        config.CONF.clear_override("default_ephemeral_format", "pxe")
 
 
 @pytest.mark.parametrize(

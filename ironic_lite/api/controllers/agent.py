@@ -140,7 +140,7 @@ class Lookup(failed_attempts.Unauthenticated):
             "agent_skip_bmc_detect": row["management_interface"] in _BY_REDFISH,
             "enable_bios_bootloader_install": conf.agent.enable_bios_bootloader_install,
             "tls_min_version": None,
-            "tls_cipher_suites": None,
+            "tls_cipher_suites": conf.agent.tls_ciphers,
         }
 
 

@@ -155,6 +155,7 @@ def create_node(service: Service, request: Request, body: object) -> Row:
     row["uuid"] = row["uuid"] or idempotency.subject_uuid(request)
     guards.check_fields(request, given, row, BLANK_NODE)
     guards.check_retired_reason(row)
+    guards.check_boot_mode(service.conf, BLANK_NODE, row)
     enrolls = request.version >= _ENROLL_SINCE  # S5.3, C30
     row["provision_state"] = (State.ENROLL if enrolls else State.AVAILABLE).value
     _find_parent(service, request, given, row)
@@ -224,6 +225,7 @@ def update_node(
     guards.check_transfer(service, request, before, changed)
     guards.check_unlocked(before)
     after = {**before, **changed}
+    guards.check_boot_mode(service.conf, before, after)
     if reset_interfaces and "driver" in changed:
         after.update((name, None) for name in _INTERFACES if name not in changed)
     _find_parent(service, request, changed, after)

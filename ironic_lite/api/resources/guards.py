@@ -19,7 +19,7 @@ from ironic_lite.core.options import Configuration
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, nodes
 from ironic_lite.domain import allocations as allocation_rules
-from ironic_lite.domain import fields, node_locks, states
+from ironic_lite.domain import fields, node_locks, states, vocabulary
 from ironic_lite.domain.states import State
 
 _INSPECTING_CLOSED_SINCE = 39
@@ -115,6 +115,18 @@ def _guard_protected(change: Change) -> None:
     if asked and change.state not in (State.ACTIVE, State.RESCUE):
         reason = "only an active or rescued node can be protected"
         raise errors.Conflict(node=change.ident, reason=reason)
+
+
+def check_boot_mode(conf: Configuration, before: JsonView, after: JsonView) -> None:
+    """Refuse that a new or changed node gets a boot mode that the operator forbids.
+
+    :raises errors.InvalidParameter: its properties get one.
+    """
+    found = ((row.get("properties") or {}).get("capabilities") for row in (before, after))
+    old, new = (str(vocabulary.get_capability(each, "boot_mode")).lower() for each in found)
+    if new != old and new in conf.api.disallowed_enrollment_boot_modes:
+        reason = f"boot_mode {new} is not allowed by [api]disallowed_enrollment_boot_modes"
+        raise errors.InvalidParameter(path="properties/capabilities", reason=reason)
 
 
 def check_retired_reason(row: JsonView) -> None:

@@ -24,6 +24,7 @@ from ironic_lite.domain import activities, step_lists, steps, vocabulary
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import DONE, WAIT, Step, StepKind
 from ironic_lite.domain.verbs import Verb
+from ironic_lite.drivers.boot import modes
 from ironic_lite.records import StoredStep, StoredTemplate
 
 LOG = logging.getLogger(__name__)
@@ -56,16 +57,34 @@ def check(task: Task, user_steps: list[StoredStep]) -> list[StoredTemplate]:
 def checks(task: Task, user_steps: list[StoredStep], taken: list[StoredTemplate]) -> Checks:
     """Return the checks of a deployment, in their order; none needs the machine.
 
-    :param taken: the third check adds the deploy templates to use.
+    :param taken: the fourth check adds the deploy templates to use.
     """
     kind = StepKind.DEPLOY
     return (
+        lambda: _check_boot_mode(task),
         lambda: task.driver.power.validate(task),
         lambda: task.driver.deploy.validate(task),
         lambda: taken.extend(matching_templates(task)),
         lambda: compose(task, user_steps, taken),
         lambda: step_lists.refuse(f"{kind}_steps", lists.power_faults(task.node, kind, user_steps)),
     )
+
+
+def _check_boot_mode(task: Task) -> None:
+    """Refuse a boot mode that the operator forbids, also in Ironic's place, properties/boot_mode.
+
+    :raises errors.InvalidParameter: the node has one.
+    """
+    forbidden = task.runtime.conf.conductor.disallowed_deployment_boot_modes
+    if not forbidden:
+        return
+    said = str((task.node.properties or {}).get("boot_mode") or "").strip().lower()
+    for mode in (modes.wanted(task.node), said):
+        if mode in forbidden:
+            reason = (
+                f"boot_mode {mode} is not allowed by [conductor]disallowed_deployment_boot_modes"
+            )
+            raise errors.InvalidParameter(path="properties/capabilities", reason=reason)
 
 
 def check_templates(task: Task) -> None:
@@ -198,7 +217,8 @@ def _lease(task: Task) -> None:
 
     Teardown removes it. ``[conductor]automatic_lessee_source`` names the source of the project.
     """
-    source = task.runtime.conf.conductor.automatic_lessee_source
+    conf = task.runtime.conf.conductor
+    source = conf.automatic_lessee_source if conf.automatic_lessee else "none"
     project = {
         "instance": task.node.instance_info.get("project_id"),
         "request": task.context.project,

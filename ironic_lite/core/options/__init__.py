@@ -16,6 +16,7 @@ from ironic_lite.core.options.api import ApiOptions
 from ironic_lite.core.options.conductor import ConductorOptions
 from ironic_lite.core.options.declare import (
     KINDS,
+    Ciphers,
     Group,
     PciAlias,
     PortRange,
@@ -79,6 +80,7 @@ __all__ = (
     "LIBRARY_DEFAULTS",
     "LIBRARY_NOTIFICATIONS",
     "NOT_BUILT",
+    "Ciphers",
     "ConductorOptions",
     "Configuration",
     "DeployOptions",

@@ -6,6 +6,7 @@ from oslo_config import cfg, types
 
 from ironic_lite.core.options.declare import (
     Group,
+    boot_modes,
     file_mode,
     items,
     number,
@@ -271,6 +272,9 @@ class ApiOptions(Group):
         300,
         "Seconds within which agents are told to send a heartbeat; they send about twice as many.",
         least=1,
+    )
+    disallowed_enrollment_boot_modes: list[str] = boot_modes(
+        "Boot modes that properties/capabilities of nodes may not get by requests."
     )
     disallow_clean_steps: list[str] = _disallowed("Clean")
     disallow_deploy_steps: list[str] = _disallowed("Deploy")

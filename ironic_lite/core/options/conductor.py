@@ -10,6 +10,7 @@ from ironic_lite.core.options.declare import (
     IPNetwork,
     StepPriorities,
     StepSeconds,
+    boot_modes,
     items,
     mapping,
     number,
@@ -131,6 +132,7 @@ class ConductorOptions(Group):
         "503.",
         min=1,
     )
+    automatic_lessee: bool = switch(True, "False means automatic_lessee_source = none.")
     automatic_lessee_source: str = text(
         "instance",
         "Where a deployment reads the project that becomes the node's lessee, if the node has "
@@ -201,6 +203,9 @@ class ConductorOptions(Group):
         "Let nodes in maintenance be provided and cleaned, and continue their work. False refuses "
         "this, and a clean, deployment, service or rescue whose node enters maintenance fails at "
         "the next heartbeat or poll; a step that must not be interrupted ends first.",
+    )
+    disallowed_deployment_boot_modes: list[str] = boot_modes(
+        "Boot modes in which no node is deployed or rebuilt."
     )
     allow_deleting_available_nodes: bool = switch(
         True, "Let a node be deleted while it is available."
@@ -361,6 +366,11 @@ class ConductorOptions(Group):
         "the image: qcow2 can name files of the machine that reads it.",
     )
 
+    conductor_always_validates_images: bool = switch(
+        False,
+        "Fetch, check and serve all images of instances by the conductor, as if "
+        "image_download_source were local everywhere.",
+    )
     disable_support_for_checksum_files: bool = switch(
         False, "Refuse checksums of images that are the URL of a file with them."
     )

@@ -11,6 +11,7 @@ import functools
 import ipaddress
 import json
 import re
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
@@ -104,6 +105,16 @@ def repeated(item: Callable[[Any], _V], help: str, **how: Any) -> list[_V] | Non
 def hook_names(default: str, help: str) -> list[str]:
     """Declare a list of inspection hooks; `drivers.registry` checks the names."""
     return cast(list[str], option(cfg.Opt, default, help, type=types.List()))
+
+
+def boot_modes(help: str) -> list[str]:
+    return items([], help, item_type=types.String(choices=["bios", "uefi"]))
+
+
+def ciphers(whose: str) -> str | None:
+    """Declare a list of ciphers for TLS with some servers."""
+    help = f"Ciphers to offer {whose} up to TLS 1.2, separated by colons, in OpenSSL's names."
+    return cast(str | None, option(cfg.Opt, None, help, type=Ciphers()))
 
 
 def file_mode(default: str, help: str) -> int:
@@ -296,6 +307,19 @@ class PortRange(_OneValue):
     def format_defaults(self, default: Any, sample_default: Any = None) -> list[str]:
         """Return the default for the sample file: that of a repeatable option is empty."""
         return list(sample_default or [""])
+
+
+class Ciphers(types.String):
+    """Ciphers of TLS in OpenSSL's form, such as ``ECDHE+AESGCM:!SHA1``."""
+
+    def __call__(self, value: object) -> str:
+        """Check that this machine's library knows one of them; none leaves the choice to it."""
+        text = str(super().__call__(value))
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).set_ciphers(text or "DEFAULT")
+        except ssl.SSLError:
+            raise ValueError("names no cipher that this machine's TLS library supports") from None
+        return text
 
 
 class FileMode(_OneValue):

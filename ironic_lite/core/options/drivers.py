@@ -7,6 +7,7 @@ from oslo_config import cfg, types
 from ironic_lite.core.options.declare import (
     Group,
     PortRange,
+    ciphers,
     contacts,
     hook_names,
     items,
@@ -90,6 +91,11 @@ class PxeOptions(Group):
     )
     ipxe_timeout: int = seconds(
         0, "Seconds for which iPXE waits for data of kernel and ramdisk; 0 is its own limit."
+    )
+    default_ephemeral_format: str = text(
+        "ext4",
+        "File system of the partition for temporary data of partition images, unless "
+        "instance_info/ephemeral_format names another.",
     )
 
 
@@ -228,6 +234,18 @@ class RedfishOptions(Group):
         "Folder of the PEM files, and folders of such files, that driver_info/redfish_verify_ca "
         "may name, by relative or absolute path.",
     )
+    verify_ca: str | None = text(
+        None,
+        "PEM file, or folder of such files, with the authorities of BMCs whose nodes have no "
+        "driver_info/redfish_verify_ca, or true there. Any folder will do. Unset, public ones.",
+    )
+    tls_minimum_version: str | None = text(
+        None,
+        "The oldest TLS version accepted from BMCs. Unset, 1.2. A node's "
+        "driver_info/redfish_tls_minimum_version decides for that node.",
+        choices=["1.1", "1.2", "1.3"],
+    )
+    tls_ciphers: str | None = ciphers("BMCs without driver_info/redfish_tls_ciphers")
     kernel_append_params: str = text(
         "nofb vga=normal",
         "Further kernel parameters of ramdisks that are booted from virtual media. A node's "

@@ -103,7 +103,6 @@ _LOGIN = (
 )
 _CIPHERS = "TLS ciphers cannot be chosen; server_tls_minimum_version = 1.3 leaves three"
 _NO_SWIFT = "there is no object store: remove it, files are served from [deploy]http_root"
-_BOOT_MODES = "boot modes cannot be forbidden here: remove it, and check the nodes' capabilities"
 _BY_SERVICE = "the service makes boot scripts and media itself"
 _CACHE = "images are kept below [DEFAULT]state_path, see [conductor]image_cache_size"
 _LIMITS = "[conductor] and [deploy] have limits of their own"
@@ -123,20 +122,6 @@ _NO_NETWORKS = "the service connects no ports to networks; remove it"
 _ROWS = (
     # [DEFAULT]
     _rows("DEFAULT", "rpc_transport", _JSON_RPC, _one_of("oslo", "none"), stops=True),
-    _rows(
-        "DEFAULT",
-        "webserver_tls_minimum_version",
-        "image servers are asked with TLS 1.2 or newer; remove it",
-        _one_of("", "1.2"),
-        stops=True,
-    ),
-    _rows(
-        "DEFAULT",
-        "webserver_tls_ciphers",
-        "TLS ciphers for image servers cannot be chosen; remove it",
-        _is_unset,
-        stops=True,
-    ),
     _rows(
         "DEFAULT",
         "force_raw_images",
@@ -179,13 +164,6 @@ _ROWS = (
     ),
     _rows(
         "agent",
-        "tls_ciphers",
-        "TLS ciphers for agents cannot be chosen; tls_minimum_version = 1.3 leaves three",
-        _is_unset,
-        stops=True,
-    ),
-    _rows(
-        "agent",
         "certificates_path verify_ca",
         "certificates of agents come with their heartbeats, and are the only ones trusted",
     ),
@@ -203,7 +181,6 @@ _ROWS = (
         "logs of ramdisks are kept in [agent]deploy_logs_local_path",
     ),
     # [api]
-    _rows("api", "disallowed_enrollment_boot_modes", _BOOT_MODES, _is_unset, stops=True),
     _rows("api", "middleware", "put a proxy in front of the API", _is_unset, stops=True),
     _rows("api", "server_tls_ciphers tls_ciphers", _CIPHERS, _is_unset, stops=True),
     _rows(
@@ -223,21 +200,6 @@ _ROWS = (
     ),
     _rows("audit", "audit_map_file ignore_req_list", "every change is an event: GET /v1/events"),
     # [conductor]
-    _rows(
-        "conductor",
-        "automatic_lessee",
-        "set [conductor]automatic_lessee_source = none instead",
-        _is_on,
-        stops=True,
-    ),
-    _rows(
-        "conductor",
-        "conductor_always_validates_images",
-        "set [agent]image_download_source = local instead",
-        _is_off,
-        stops=True,
-    ),
-    _rows("conductor", "disallowed_deployment_boot_modes", _BOOT_MODES, _is_unset, stops=True),
     _rows("conductor", "enable_trait_based_networking", _NO_NETWORKS, _is_off, stops=True),
     _rows(
         "conductor",
@@ -366,20 +328,6 @@ _ROWS = (
         _one_of("http"),
         stops=True,
     ),
-    _rows(
-        "redfish",
-        "tls_ciphers",
-        "set driver_info/redfish_tls_ciphers of the nodes instead",
-        _is_unset,
-        stops=True,
-    ),
-    _rows(
-        "redfish",
-        "tls_minimum_version",
-        "set driver_info/redfish_tls_minimum_version of the nodes instead",
-        _one_of("", "1.2"),
-        stops=True,
-    ),
     _rows("redfish", "use_swift", _NO_SWIFT, _is_off, stops=True),
     _rows(
         "redfish",
@@ -434,8 +382,7 @@ _LATER = (
         for group, names in (
             ("conductor", "enable_health_monitoring"),
             ("deploy", "ramdisk_image_download_source"),
-            ("pxe", "default_ephemeral_format"),
-            ("redfish", "verify_ca enable_verify_bmc_clock"),
+            ("redfish", "enable_verify_bmc_clock"),
         )
     ),
 )
@@ -588,6 +535,7 @@ DEFAULTS: Mapping[tuple[str, str], str] = {
     ("DEFAULT", "isolinux_bin"): "/usr/lib/syslinux/isolinux.bin",
     ("DEFAULT", "my_ip"): "the address of the machine",
     ("DEFAULT", "state_path"): "the folder of its code",
+    ("DEFAULT", "webserver_tls_minimum_version"): "1.3",
     ("agent", "deploy_logs_local_path"): "/var/log/ironic/deploy",
     ("agent", "allow_md5_checksum"): "true",
     ("api", "host_ip"): "0.0.0.0",

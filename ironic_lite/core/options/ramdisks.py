@@ -9,6 +9,7 @@ from ironic_lite.core.options.declare import (
     PciAlias,
     PhysicalNetwork,
     Subnet,
+    ciphers,
     contacts,
     hook_names,
     items,
@@ -192,6 +193,7 @@ class AgentOptions(Group):
     tls_minimum_version: str = text(
         "1.3", "The oldest TLS version accepted from agents.", choices=["1.2", "1.3"]
     )
+    tls_ciphers: str | None = ciphers("agents")
     command_timeout: int = seconds(60, "Seconds an agent may take to answer a request.", least=1)
     max_command_attempts: int = number(
         3, "How many times a request to a silent agent is sent.", min=1, max=100

@@ -12,6 +12,7 @@ from oslo_config import cfg, types
 from ironic_lite.core.options.declare import (
     Group,
     IPNetwork,
+    ciphers,
     contacts,
     items,
     number,
@@ -149,6 +150,10 @@ class DefaultOptions(Group, Protocol):
         "file for those in it, False for all certificates. Agents fetch images directly and have "
         "their own list.",
     )
+    webserver_tls_minimum_version: str = text(
+        "1.2", "The oldest TLS version accepted from these servers.", choices=["1.2", "1.3"]
+    )
+    webserver_tls_ciphers: str | None = ciphers("these servers")
 
     # Two for each of `KINDS`.
     enabled_bios_interfaces: list[str] = _enabled("bios", "no-bios", "redfish", "fake")

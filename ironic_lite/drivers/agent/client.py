@@ -244,10 +244,6 @@ _ADDRESS = re.compile(r"https?://[^\s'\"<>]+", re.IGNORECASE)
 _PAUSE = 1.0  # seconds between two attempts
 _SHORT_SECONDS = 10.0  # for a request that will be repeated
 _SHORT = 400  # characters of an answer that are quoted
-_TLS: Mapping[str, ssl.TLSVersion] = {
-    "1.2": ssl.TLSVersion.TLSv1_2,
-    "1.3": ssl.TLSVersion.TLSv1_3,
-}
 
 
 class AgentClient:
@@ -280,7 +276,8 @@ class AgentClient:
             context = bounded_http.pinned_tls_context(agent.verify_ca)
         except ValueError as why:
             raise self._agent_refused("connect", f"its certificate cannot be read: {why}") from None
-        context.minimum_version = _TLS[config.CONF.agent.tls_minimum_version]
+        conf = config.CONF.agent
+        bounded_http.limit_tls(context, conf.tls_minimum_version, conf.tls_ciphers)
         return context
 
     # -- questions ---------------------------------------------------------------------------

@@ -307,7 +307,7 @@ def _partition_sizes(told: JsonView) -> Json:
         "root_mb": told["root_gb"] * 1024,
         "swap_mb": told.get("swap_mb", 0),
         "ephemeral_mb": told.get("ephemeral_gb", 0) * 1024,
-        "ephemeral_format": told.get("ephemeral_format", "ext4"),
+        "ephemeral_format": told.get("ephemeral_format", config.CONF.pxe.default_ephemeral_format),
         "preserve_ephemeral": told.get("preserve_ephemeral", False),
         "boot_option": "local",
     }
@@ -601,6 +601,8 @@ def is_served(task: base.Task, image: InstanceImage) -> bool:
 
     instance_info has precedence over driver_info, and driver_info over the option.
     """
+    if config.CONF.conductor.conductor_always_validates_images:
+        return True
     said = image.told.get(DOWNLOAD)
     said = said or settings.values(DOWNLOAD_FIELDS, task.node.driver_info).get(DOWNLOAD)
     return image.local or (said or config.CONF.agent.image_download_source) == "local"

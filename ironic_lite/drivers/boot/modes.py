@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 
@@ -21,17 +20,8 @@ _OWN_ORDER = re.compile(r"\blenovo\b", re.IGNORECASE)
 
 
 def capability(values: JsonView, name: str) -> str | None:
-    """Return a capability of ``instance_info`` or ``properties``, in lower case.
-
-    Capabilities are an object, the JSON text of one, or ``key:value,key:value``.
-    """
-    given = values.get("capabilities")
-    if isinstance(given, str) and given.lstrip().startswith("{"):
-        try:
-            given = json.loads(given)
-        except ValueError:
-            return None
-    found = vocabulary.get_capability(given, name)
+    """Return a capability of ``instance_info`` or ``properties``, in lower case."""
+    found = vocabulary.get_capability(values.get("capabilities"), name)
     return None if found is None else found.lower()
 
 

@@ -426,6 +426,19 @@ def test_verified_image_is_not_fetched_again_for_the_agent(
     assert served_web.fetched == before
 
 
+def test_conductor_serves_all_images_that_it_must_validate(
+    served_images: pathlib.Path, served_web: image_server.Images
+) -> None:
+    task = _task(f"{served_web.url}/jammy.raw", image_download_source="http")
+    config.CONF.set_override("conductor_always_validates_images", True, "conductor")
+    try:
+        agent_images.make_ready(task)
+        told = agent_images.step_arguments(task)["image_info"]
+    finally:
+        config.CONF.clear_override("conductor_always_validates_images", "conductor")
+    assert told["urls"] == [f"http://192.0.2.1:8080/images/{_served(task)[0].name}"]
+
+
 def test_mark_of_a_request_differs_by_node(served_images: pathlib.Path) -> None:
     """It depends on a login in the image's address; readers of the node could try passwords."""
     marks = set()

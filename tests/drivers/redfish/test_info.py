@@ -125,6 +125,29 @@ def test_verification_may_come_as_text(given: Any, verify: bool) -> None:
     assert parsed(redfish_verify_ca=given).verify is verify
 
 
+def test_options_are_the_defaults_of_nodes(tmp_path: pathlib.Path) -> None:
+    bundle = tmp_path / "ca.pem"
+    bundle.touch()
+
+    def parse(**given: Any) -> info.RedfishInfo:
+        own = {f"redfish_{name}": value for name, value in given.items()}
+        return info.parse(
+            {"redfish_address": "bmc", **own},
+            verify_ca=str(bundle),
+            tls_minimum_version="1.3",
+            tls_ciphers="HIGH",
+        )
+
+    node = parse()
+    assert (node.verify, node.tls_minimum_version, node.tls_ciphers) == (str(bundle), "1.3", "HIGH")
+    node = parse(verify_ca="false", tls_minimum_version=1.2, tls_ciphers="ALL")
+    assert (node.verify, node.tls_minimum_version, node.tls_ciphers) == (False, "1.2", "ALL")
+    assert parse(verify_ca=True).verify == str(bundle)
+    with pytest.raises(errors.LocalFileError, match=r"\[redfish\]verify_ca is no file or folder"):
+        info.parse({"redfish_address": "bmc"}, verify_ca=str(tmp_path / "gone"))
+    assert info.parse({"redfish_address": "bmc"}, verify_ca="False").verify is False
+
+
 def test_verification_may_name_a_file_or_folder_below_the_one_of_the_operator(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -223,7 +223,14 @@ def settings(task: base.Task) -> info.RedfishInfo:
     """
     options = config.CONF.redfish
     given = task.node.driver_info
-    node = info.parse(given, auth_type=options.auth_type, ca_folder=options.ca_folder)
+    node = info.parse(
+        given,
+        auth_type=options.auth_type,
+        ca_folder=options.ca_folder,
+        verify_ca=options.verify_ca,
+        tls_minimum_version=options.tls_minimum_version,
+        tls_ciphers=options.tls_ciphers,
+    )
     host = urllib.parse.urlsplit(node.address).hostname or ""
     allowed_networks.refuse(host, "redfish", "driver_info/redfish_address")
     return node

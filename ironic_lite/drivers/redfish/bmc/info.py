@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
+from ironic_lite.core.options import Ciphers
 from ironic_lite.drivers import settings
 from ironic_lite.drivers.settings import DriverField
 
@@ -112,11 +113,7 @@ ROOT_PREFIX = "/redfish/v1/"
 """Default path of the service root (DSP0266, protocol version)."""
 
 AUTH_TYPES = ("auto", "basic", "session")
-TLS_VERSIONS = {
-    "1.1": ssl.TLSVersion.TLSv1_1,
-    "1.2": ssl.TLSVersion.TLSv1_2,
-    "1.3": ssl.TLSVersion.TLSv1_3,
-}
+_TLS_VERSIONS = ("1.1", "1.2", "1.3")
 
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 _LONGEST_HOST = 253  # characters of a name (RFC 1035, 2.3.4)
@@ -146,14 +143,23 @@ class RedfishInfo:
 
 
 def parse(
-    driver_info: JsonView, *, auth_type: str = "auto", ca_folder: str = "/nowhere"
+    driver_info: JsonView,
+    *,
+    auth_type: str = "auto",
+    ca_folder: str = "/nowhere",
+    verify_ca: str | None = None,
+    tls_minimum_version: str | None = None,
+    tls_ciphers: str | None = None,
 ) -> RedfishInfo:
     """Parse driver_info.
 
-    :param auth_type: default for nodes that do not set one.
-    :param ca_folder: the folder that CA files must be in.
+    The other arguments are options of [redfish]: defaults for nodes that do not set their own.
+
+    :param ca_folder: the folder that CA files of nodes must be in.
+    :param verify_ca: also for nodes that say true.
     :raises errors.MissingParameter: naming all missing keys at once.
     :raises errors.InvalidParameter: naming the first invalid value.
+    :raises errors.LocalFileError: ``verify_ca`` is not there.
     """
     missing = [
         name
@@ -174,10 +180,10 @@ def parse(
         system_id=values.get("redfish_system_id"),
         username=values.get("redfish_username"),
         password=values.get("redfish_password"),
-        verify=_verify_setting(values.get("redfish_verify_ca", True), ca_folder),
+        verify=_verify_setting(values.get("redfish_verify_ca", True), ca_folder, verify_ca),
         auth_type=values.get("redfish_auth_type", auth_type),
-        tls_minimum_version=values.get("redfish_tls_minimum_version"),
-        tls_ciphers=values.get("redfish_tls_ciphers"),
+        tls_minimum_version=values.get("redfish_tls_minimum_version", tls_minimum_version),
+        tls_ciphers=values.get("redfish_tls_ciphers", tls_ciphers),
         unresponsive_wait=values.get("firmware_update_unresponsive_bmc_wait"),
     )
 
@@ -270,7 +276,14 @@ def _read_verify(value: object) -> bool | str:
         return word
 
 
-def _verify_setting(verify: bool | str, folder: str) -> bool | str:
+def _verify_setting(verify: bool | str, folder: str, default: str | None = None) -> bool | str:
+    if verify is True and default:
+        found = _read_verify(default)
+        try:
+            return found if isinstance(found, bool) else find_ca_path(found, "/")
+        except ValueError:
+            reason = "[redfish]verify_ca is no file or folder"
+            raise errors.LocalFileError(path=default, reason=reason) from None
     if isinstance(verify, bool):
         return verify
     try:
@@ -292,12 +305,7 @@ def _one_of(*words: str) -> Callable[[object], str]:
 
 
 def _read_ciphers(value: object) -> str:
-    text = settings.text(value)
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).set_ciphers(text)
-    except ssl.SSLError:
-        raise ValueError("names no cipher that this machine's TLS library supports") from None
-    return text
+    return Ciphers()(settings.text(value))
 
 
 def _read_seconds(value: object) -> int:
@@ -324,8 +332,9 @@ FIELDS: Mapping[str, DriverField] = {
     "redfish_password": DriverField(settings.text, "Password of that user."),
     "redfish_verify_ca": DriverField(
         _read_verify,
-        "true: trust public authorities; the name of a file or folder in [redfish]ca_folder: trust "
-        "the authorities in it; false: do not verify the certificate. Default true.",
+        "true: trust the authorities of [redfish]verify_ca, or public ones; the name of a file or "
+        "folder in [redfish]ca_folder: trust the authorities in it; false: do not verify the "
+        "certificate. Default true.",
     ),
     "redfish_auth_type": DriverField(
         _one_of(*AUTH_TYPES),
@@ -333,10 +342,13 @@ FIELDS: Mapping[str, DriverField] = {
         "Default [redfish]auth_type.",
     ),
     "redfish_tls_minimum_version": DriverField(
-        _one_of(*TLS_VERSIONS), "Lowest TLS version to use: 1.1, 1.2 or 1.3."
+        _one_of(*_TLS_VERSIONS),
+        "Lowest TLS version to use: 1.1, 1.2 or 1.3. Default [redfish]tls_minimum_version.",
     ),
     "redfish_tls_ciphers": DriverField(
-        _read_ciphers, "Ciphers to offer up to TLS 1.2, separated by colons, in OpenSSL's names."
+        _read_ciphers,
+        "Ciphers to offer up to TLS 1.2, separated by colons, in OpenSSL's names. Default "
+        "[redfish]tls_ciphers.",
     ),
     "firmware_update_unresponsive_bmc_wait": DriverField(
         _read_seconds, "Seconds a BMC may stay silent after an update of its firmware."

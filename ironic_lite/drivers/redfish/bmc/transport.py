@@ -377,10 +377,7 @@ def _tls_context(
     else:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if minimum:
-        context.minimum_version = info.TLS_VERSIONS[minimum]
-    if ciphers:
-        context.set_ciphers(ciphers)
+    bounded_http.limit_tls(context, minimum, ciphers)
     return context
 
 
