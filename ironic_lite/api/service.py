@@ -331,7 +331,7 @@ class Extension:
     :ivar rules: rules of the policy for their routes.
     :ivar answers: returns rows as of `openapi.answers.ROUTES`; called for the first document.
     :ivar files: returns what `middleware.RequestMiddleware` answers before versions and routes.
-    :ivar whoami: returns values of /v1/whoami.
+    :ivar window: returns the hash of the window's files for /v1/whoami, None without a window.
     :ivar moved: called by the transaction after which nodes have another owner or lessee, with
         their UUIDs and the time.
     :ivar gauges: returns gauges of /metrics that the database holds.
@@ -343,7 +343,7 @@ class Extension:
     rules: tuple[Rule, ...] = ()
     answers: Callable[[], JsonView] = dict
     files: Callable[[Configuration], JsonView] = lambda _: {}
-    whoami: Callable[[Configuration], Json] = lambda _: {}
+    window: Callable[[Configuration], str | None] = lambda _: None
     moved: Callable[[Connection, Sequence[str], datetime.datetime], None] = lambda *_: None
     gauges: Callable[[Connection], Sequence[FleetGauge]] | None = None
     facts: Mapping[str, Callable[..., Json | None]] = dataclasses.field(default_factory=dict)

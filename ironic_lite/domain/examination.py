@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypedDict, TypeVar
 
-from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.core.masking import PROSE, TextMask
 
 WARNING_DAYS = 30
@@ -61,6 +61,17 @@ class Check(Generic[Subject_contra]):
     applies: Callable[[Subject_contra], bool] | None = None
 
 
+class FindingDocument(TypedDict):
+    """A finding as clients see it; ``do`` is None if there is nothing to do."""
+
+    name: str
+    where: str
+    status: Status
+    ms: int
+    text: str
+    do: str | None
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
     """The result of a check at a place, such as ``conductor c1``."""
@@ -72,12 +83,12 @@ class Finding:
     do: str = ""
     ms: int = 0
 
-    def as_json(self) -> Json:
-        """Return the finding as JSON; ``do`` is null if there is nothing to do."""
+    def as_json(self) -> FindingDocument:
+        """Return the finding as JSON."""
         return {
             "name": self.name,
             "where": self.where,
-            "status": str(self.status),
+            "status": self.status,
             "ms": self.ms,
             "text": self.text,
             "do": self.do or None,
@@ -143,13 +154,21 @@ def as_finding(
     return Finding(check.name, where, verdict.status, text, do, round(seconds * 1000))
 
 
-def document(findings: Sequence[Finding], at: str) -> Json:
+class Examination(TypedDict):
+    """All findings, their worst result, and the time of the examination in ISO 8601."""
+
+    status: Status
+    at: Annotated[str, {"format": "date-time"}]
+    checks: list[FindingDocument]
+
+
+def document(findings: Sequence[Finding], at: str) -> Examination:
     """Return the answer about all findings.
 
     :param at: the time of the examination.
     """
     status = worst(finding.status for finding in findings)
-    return {"status": str(status), "at": at, "checks": [one.as_json() for one in findings]}
+    return {"status": status, "at": at, "checks": [finding.as_json() for finding in findings]}
 
 
 def blocked_by(check: Check[Any], results: Iterable[Finding]) -> str | None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import datetime
 import enum
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypedDict
 
 import orjson
 
-from ironic_lite.core.json_types import Json
 from ironic_lite.domain import activities
 from ironic_lite.domain.activities import StepActivity
 from ironic_lite.domain.states import State
@@ -34,6 +33,17 @@ class StopProgress(enum.StrEnum):
     """The conductor begins no further step; it is about to move the node."""
     DONE = "done"
     """The run is held, or has been."""
+
+
+class StopDocument(TypedDict):
+    """A stop as clients see it."""
+
+    how: How
+    after: int | None
+    reason: str
+    requester: str | None
+    at: datetime.datetime
+    progress: StopProgress
 
 
 class Stop(NamedTuple):
@@ -83,11 +93,16 @@ class Stop(NamedTuple):
         return self._replace(reason="")
 
     @property
-    def document(self) -> Json:
+    def document(self) -> StopDocument:
         """The stop as clients see it."""
-        shown = self._asdict()
-        del shown["run"]
-        return {**shown, "at": datetime.datetime.fromisoformat(self.at)}
+        return {
+            "how": self.how,
+            "after": self.after,
+            "reason": self.reason,
+            "requester": self.requester,
+            "at": datetime.datetime.fromisoformat(self.at),
+            "progress": self.progress,
+        }
 
 
 _STOPPABLE = frozenset(

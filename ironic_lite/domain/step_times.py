@@ -8,9 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
-
-from ironic_lite.core.json_types import Json
+from typing import NamedTuple, TypedDict
 
 FEWEST = 5
 """Samples below which nothing is said about a step."""
@@ -32,6 +30,14 @@ class Sample(NamedTuple):
     resource_class: str | None
 
 
+class Duration(TypedDict):
+    """The usual duration of steps in seconds, as clients see it."""
+
+    p50: float
+    p90: float
+    samples: int
+
+
 class Usual(NamedTuple):
     """The usual duration of a step in seconds: median, 90th percentile, number of samples.
 
@@ -44,7 +50,7 @@ class Usual(NamedTuple):
     of: tuple[str, ...]
 
     @property
-    def document(self) -> Json:
+    def document(self) -> Duration:
         """The form in documents."""
         return {"p50": self.p50, "p90": self.p90, "samples": self.samples}
 

@@ -6,6 +6,7 @@ import re
 import urllib.parse
 from collections.abc import Sequence
 from http import HTTPStatus
+from typing import TypedDict
 
 from ironic_lite import errors
 from ironic_lite.api.http import expose, refusals
@@ -22,6 +23,28 @@ _MEDIA_SHOWN_SINCE = 93
 _URL = re.compile(r"[!-~]+")  # visible ASCII
 _LONGEST_URL = 2048
 _BETWEEN = "@"  # separates an indicator's name from its component in lists
+
+
+class Indicator(TypedDict):
+    """An indicator in lists."""
+
+    name: str
+    component: str
+    readonly: bool
+    states: list[str]
+    links: refusals.LinkList
+
+
+class IndicatorList(TypedDict):
+    """All indicators, or those of a component."""
+
+    indicators: list[Indicator]
+
+
+class IndicatorState(TypedDict):
+    """The state of an indicator."""
+
+    state: str | None
 
 
 class Bmc(expose.Controller):
@@ -56,7 +79,7 @@ class Bmc(expose.Controller):
     # -- indicators --------------------------------------------------------------------------
 
     @expose.expose("GET", "/nodes/{ident}/management/indicators", types.word)
-    def lamps(self, request: Request, ident: str) -> Json:
+    def lamps(self, request: Request, ident: str) -> IndicatorList:
         """List all indicators."""
         return self._list_indicators(request, ident, None)
 
@@ -66,7 +89,9 @@ class Bmc(expose.Controller):
         types.word,
         types.word,
     )
-    def lamp_or_lamps(self, request: Request, ident: str, component: str) -> Json:
+    def lamp_or_lamps(
+        self, request: Request, ident: str, component: str
+    ) -> IndicatorList | IndicatorState:
         """Return the state of indicator ``name@component``, or list those of a component."""
         if _BETWEEN in component:
             return self._get_indicator(request, ident, *_split_indicator(component))
@@ -79,7 +104,7 @@ class Bmc(expose.Controller):
         types.word,
         types.word,
     )
-    def lamp(self, request: Request, ident: str, component: str, indicator: str) -> Json:
+    def lamp(self, request: Request, ident: str, component: str, indicator: str) -> IndicatorState:
         """Return the state of an indicator."""
         return self._get_indicator(request, ident, _read_component(component), indicator)
 
@@ -114,7 +139,9 @@ class Bmc(expose.Controller):
         """Switch an indicator."""
         self._set_indicator(request, ident, _read_component(component), indicator, state)
 
-    def _list_indicators(self, request: Request, ident: str, component: str | None) -> Json:
+    def _list_indicators(
+        self, request: Request, ident: str, component: str | None
+    ) -> IndicatorList:
         conductor, uuid = self._conductor_of_node(request, ident)
         found = conductor.get_supported_indicators(request.who, node_uuid=uuid, component=component)
         place = f"nodes/{uuid}/management/indicators"
@@ -134,7 +161,9 @@ class Bmc(expose.Controller):
             ]
         }
 
-    def _get_indicator(self, request: Request, ident: str, component: str, indicator: str) -> Json:
+    def _get_indicator(
+        self, request: Request, ident: str, component: str, indicator: str
+    ) -> IndicatorState:
         conductor, uuid = self._conductor_of_node(request, ident)
         which = {"component": component, "indicator": indicator}
         return {"state": conductor.get_indicator_state(request.who, node_uuid=uuid, **which)}
@@ -270,6 +299,12 @@ _STEPS_SINCE = 15  # C19
 _RETRY_HEADER = "Retry-Request-After"  # S1.26
 
 
+class BootDevices(TypedDict):
+    """The boot devices that can be set."""
+
+    supported_boot_devices: list[str]
+
+
 class Management(expose.Controller):
     """Reads and small changes through the conductor of one node."""
 
@@ -330,7 +365,7 @@ class Management(expose.Controller):
         return conductor.get_boot_device(request.who, node_uuid=row["uuid"])
 
     @expose.expose("GET", "/nodes/{ident}/management/boot_device/supported", types.word)
-    def boot_devices(self, request: Request, ident: str) -> Json:
+    def boot_devices(self, request: Request, ident: str) -> BootDevices:
         """Return the boot devices that can be set."""
         conductor, uuid = self._conductor_of_node(request, ident)
         found = conductor.get_supported_boot_devices(request.who, node_uuid=uuid)

@@ -17,6 +17,7 @@ import urllib.parse
 import uuid
 from collections.abc import Iterator
 from http import HTTPStatus
+from typing import TypedDict
 
 from ironic_lite import errors
 from ironic_lite.api.auth import failed_attempts
@@ -484,13 +485,21 @@ def _hide_sensitive(row: Json) -> Json:
 _INVENTORY_SINCE = 81
 
 
+class InventoryDocument(TypedDict):
+    """The data of a node's last inspection."""
+
+    inventory: Json
+    plugin_data: Json
+
+
 class Inventory(expose.Controller):
     """The object /v1/nodes/{node}/inventory."""
 
     @expose.expose("GET", "/nodes/{ident}/inventory", types.word, since=_INVENTORY_SINCE)
-    def show(self, request: Request, ident: str) -> Json:
+    def show(self, request: Request, ident: str) -> InventoryDocument:
         """Return ``inventory`` and ``plugin_data``: two statements."""
         node = str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
         found = self.service.database.read(lambda conn: reports.get_inventory(conn, node))
         # Agents and third-party drivers may store secrets here.
-        return {name: masking.mask(value) for name, value in found.items()}
+        inventory, plugin_data = found["inventory"], found["plugin_data"]
+        return {"inventory": masking.mask(inventory), "plugin_data": masking.mask(plugin_data)}

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Generator
 from functools import cache
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from ironic_lite import errors, membership
 from ironic_lite.api.controllers import node_holds, runs
@@ -606,19 +606,34 @@ def _set_maintenance(
 _SINCE = 83
 
 
+class ChildrenLink(TypedDict):
+    """A link to a list of children."""
+
+    href: str
+    rel: str
+
+
+class ChildList(TypedDict):
+    """The UUIDs of a node's children, and the link to their list."""
+
+    children: list[str]
+    links: ChildrenLink
+
+
 class Children(expose.Controller):
     """The nodes that name a node as their parent."""
 
     @expose.expose("GET", "/nodes/{ident}/children", types.word, since=_SINCE)
-    def index(self, request: Request, ident: str) -> Json:
+    def index(self, request: Request, ident: str) -> ChildList:
         """List the UUIDs of all children, and the link to their list."""
         parent = node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"]
         where = pages.narrowed(request, {"parent_node": parent}, "node")
         rows = self.service.database.read(
             lambda conn: nodes.page(conn, columns=("uuid",), where=where, limit=sys.maxsize)
         )
-        link = {"href": f"{request.base}/v1/nodes?parent_node={parent}", "rel": "children"}
-        return {"children": [row["uuid"] for row in rows], "links": link}
+        href = f"{request.base}/v1/nodes?parent_node={parent}"
+        uuids = [row["uuid"] for row in rows]
+        return {"children": uuids, "links": {"href": href, "rel": "children"}}
 
 
 # Chassis: enclosures of groups of nodes.

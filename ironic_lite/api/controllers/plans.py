@@ -9,7 +9,7 @@ import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, TypedDict
 
 from ironic_lite import errors
 from ironic_lite.api.controllers import node_holds, provisioning
@@ -22,8 +22,8 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.queries.step_durations import UsualTimes
 from ironic_lite.domain import step_lists, verbs
 from ironic_lite.domain.states import State
-from ironic_lite.domain.step_times import Usual
-from ironic_lite.domain.steps import StepKind
+from ironic_lite.domain.step_times import Duration, Usual
+from ironic_lite.domain.steps import DESTROYED, StepKind
 from ironic_lite.domain.verb_refusals import VerbRequest
 
 # Plans of verbs: the faults of a request and the steps that it would run.
@@ -37,7 +37,59 @@ _SENT = (*_LISTS, "disable_ramdisk", "rescue_password", "retry")
 """Arguments that a conductor plans with; a configdrive changes no step."""
 
 
-def fault_document(why: errors.Error) -> Json:
+class Fault(TypedDict):
+    """A refusal; ``path`` is its place in the request, None for a fault of the node."""
+
+    path: str | None
+    code: str
+    text: str
+
+
+class Origin(TypedDict):
+    """The list that a step comes from, such as a runbook."""
+
+    what: str
+    name: str | None
+
+
+Destroyed = Annotated[str, {"enum": list(DESTROYED)}]
+PlannedStep = TypedDict(
+    "PlannedStep",
+    {
+        "ordinal": int,
+        "interface": str,
+        "step": str,
+        "args": Json,
+        "priority": float,
+        "abortable": bool,
+        "by": Annotated[str | None, {"enum": ["ramdisk", "bmc", "service", "children", None]}],
+        "known": str | None,
+        "destroys": list[Destroyed] | None,
+        "restarts": int | None,
+        "lasting": bool,
+        "from": Origin,
+        "usual_seconds": Duration | None,
+    },
+)
+
+
+class Plan(TypedDict):
+    """A plan: the faults of a request, and the steps that it would run."""
+
+    target: str
+    accepted: bool
+    leads_to: str | None
+    faults: list[Fault]
+    steps: list[PlannedStep]
+    ramdisk: bool | None
+    restarts: int | None
+    destroys: list[Destroyed] | None
+    seconds: Duration | None
+    complete: bool
+    incomplete: str | None
+
+
+def fault_document(why: errors.Error) -> Fault:
     """Return a refusal as a fault of a plan."""
     return {"path": why.facts.get("path"), "code": why.code, "text": why.message}
 
@@ -69,7 +121,7 @@ def plan_document(
     refusals: Sequence[errors.Error],
     planned: Json,
     usual: Mapping[tuple[str, str], Usual | None],
-) -> Json:
+) -> Plan:
     """Return the document of a plan.
 
     :param body: as the client has sent it.
@@ -83,12 +135,12 @@ def plan_document(
         "target": target,
         "accepted": not faults,
         "leads_to": leads_to,
-        "faults": [{**one, "path": _path(one["path"], body)} for one in faults],
+        "faults": [{**fault, "path": _path(fault["path"], body)} for fault in faults],
         "steps": steps,
         "ramdisk": planned["ramdisk"],
         "restarts": planned["restarts"],
         "destroys": planned["destroys"],
-        "seconds": _total(steps, complete=bool(planned["complete"])),
+        "seconds": _total(steps),
         "complete": planned["complete"],
         "incomplete": planned["incomplete"],
     }
@@ -107,15 +159,15 @@ def read_durations(
     return times.of_all(chosen, node["driver"], node["resource_class"])
 
 
-def _merged(own: list[Json], theirs: list[Json]) -> list[Json]:
+def _merged(own: list[Fault], theirs: list[Fault]) -> list[Fault]:
     """Join the faults of API and conductor; the conductor repeats some checks of the API."""
-    codes = {one["code"] for one in own if one["path"] is None}
-    paths = [one["path"] for one in own if one["path"] is not None]
+    codes = {fault["code"] for fault in own if fault["path"] is None}
+    paths = [fault["path"] for fault in own if fault["path"] is not None]
     rest = [
-        one
-        for one in theirs
-        if not (one["path"] is None and one["code"] in codes)
-        and not any(_is_below(one["path"], path) for path in paths)
+        fault
+        for fault in theirs
+        if not (fault["path"] is None and fault["code"] in codes)
+        and not any(_is_below(fault["path"], path) for path in paths)
     ]
     return [*own, *rest][: step_lists.MOST_FAULTS]
 
@@ -136,7 +188,9 @@ def _path(path: str | None, body: JsonView) -> str | None:
     return None if absent or key not in verbs.BODY_KEYS else place
 
 
-def _step(row: JsonView, usual: Mapping[tuple[str, str], Usual | None], body: JsonView) -> Json:
+def _step(
+    row: PlannedStep, usual: Mapping[tuple[str, str], Usual | None], body: JsonView
+) -> PlannedStep:
     found = usual.get((row["interface"], row["step"]))
     origin = row["from"]
     if "runbook" in body and origin["what"] == "request":
@@ -149,15 +203,15 @@ def _step(row: JsonView, usual: Mapping[tuple[str, str], Usual | None], body: Js
     }
 
 
-def _total(steps: Sequence[JsonView], *, complete: bool) -> Json | None:
+def _total(steps: Sequence[PlannedStep]) -> Duration | None:
     """Return the usual duration of all steps; None if one of them is not known."""
-    known: list[Any] = [row["usual_seconds"] for row in steps if row["usual_seconds"] is not None]
+    known = [row["usual_seconds"] for row in steps if row["usual_seconds"] is not None]
     if not known or len(known) < len(steps):
         return None
     return {
-        "p50": round(sum(one["p50"] for one in known), 3),
-        "p90": round(sum(one["p90"] for one in known), 3),
-        "samples": min(one["samples"] for one in known),
+        "p50": round(sum(duration["p50"] for duration in known), 3),
+        "p90": round(sum(duration["p90"] for duration in known), 3),
+        "samples": min(duration["samples"] for duration in known),
     }
 
 
@@ -174,7 +228,7 @@ class Plans(expose.Controller):
     @expose.expose(
         "POST", "/nodes/{ident}/plan", types.word, body=expose.WHOLE, limit=provisioning.BODY_LIMIT
     )
-    def plan(self, request: Request, ident: str) -> Json:
+    def plan(self, request: Request, ident: str) -> Plan:
         """Return the plan of a verb: 200 if the request would be accepted now, else 422.
 
         Nothing is changed, locked or asked of a machine. The body is that of
@@ -199,7 +253,7 @@ class Plans(expose.Controller):
         metrics.BOARD.count("plans_total", str(found["accepted"]).lower())
         return found
 
-    def _plan(self, request: Request, body: Json, node: JsonView) -> Json:
+    def _plan(self, request: Request, body: Json, node: JsonView) -> Plan:
         target = body["target"]
         try:
             verb = provisioning.find_verb(target, node, request.version)

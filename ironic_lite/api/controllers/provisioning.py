@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from ironic_lite import errors
 from ironic_lite.api import policy
@@ -448,6 +448,13 @@ _POWER = ("uuid", "driver", "conductor_group", "provision_state", "disable_power
 _TIMEOUT_SINCE = 27
 
 
+class Console(TypedDict):
+    """The console of a node: whether it is started, and its address if it is."""
+
+    console_enabled: bool
+    console_info: Json | None
+
+
 class States(expose.Controller):
     """/v1/nodes/{node}/states and the states that clients can request there."""
 
@@ -601,21 +608,21 @@ class States(expose.Controller):
         return preferred.Accepted(uuid)
 
     @expose.expose("GET", _CONSOLE, types.word)
-    def show_console(self, request: Request, ident: str) -> Json:
+    def show_console(self, request: Request, ident: str) -> Console:
         """Return whether the console is started, and its address if it is."""
         return self._show_console(request, ident)
 
     @expose.expose("GET", "/nodes/states/console/{node_ident}", types.word)
-    def show_console_named(self, request: Request, node_ident: str) -> Json:
+    def show_console_named(self, request: Request, node_ident: str) -> Console:
         """Return the console of a node, by the path of the first clients."""
         return self._show_console(request, node_ident)
 
     @expose.expose("GET", "/nodes/states/console", types.word)
-    def show_console_asked(self, request: Request, node_ident: str) -> Json:
+    def show_console_asked(self, request: Request, node_ident: str) -> Console:
         """Return the console of the node that the query names."""
         return self._show_console(request, node_ident)
 
-    def _show_console(self, request: Request, ident: str) -> Json:
+    def _show_console(self, request: Request, ident: str) -> Console:
         node = node_lookup.fetch(self.service, request, ident, (*_ROUTED, "console_enabled"))
         info = None
         if node["console_enabled"]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import importlib.metadata
 import time
-from collections import ChainMap
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import orjson
 
@@ -44,7 +44,26 @@ _COLLECTIONS = {
 }
 
 
-def _version_document(base: str) -> Json:
+class Version(TypedDict):
+    """A major version of the API."""
+
+    id: str
+    links: refusals.LinkList
+    status: str
+    min_version: str
+    version: str
+
+
+class Versions(TypedDict):
+    """The service and its major versions."""
+
+    name: str
+    description: str
+    default_version: Version
+    versions: list[Version]
+
+
+def _version_document(base: str) -> Version:
     return {
         "id": "v1",
         "links": [{"href": f"{base}/v1/", "rel": "self"}],
@@ -58,7 +77,7 @@ class Root(expose.Controller):
     """The documents / and /v1."""
 
     @expose.expose("GET", "")
-    def root(self, request: Request) -> Json:
+    def root(self, request: Request) -> Versions:
         """Name the service and its only major version."""
         version = _version_document(request.base)
         return {
@@ -69,16 +88,14 @@ class Root(expose.Controller):
         }
 
     @expose.expose("HEAD", "")
-    def root_alive(self, request: Request) -> Json:
+    def root_alive(self, request: Request) -> Any:
         """Respond to monitors, which check only the status."""
-        found: Json = self.root(request)
-        return found
+        return self.root(request)
 
     @expose.expose("HEAD", "/")
-    def v1_alive(self, request: Request) -> Json:
+    def v1_alive(self, request: Request) -> Any:
         """Respond to monitors, which check only the status."""
-        found: Json = self.v1(request)
-        return found
+        return self.v1(request)
 
     @expose.expose("GET", "/")
     def v1(self, request: Request) -> Json:
@@ -174,6 +191,22 @@ _KINDS = (policy.NODE, policy.ALLOCATION, policy.RUNBOOK, policy.BATCH)
 # The caller and the caller's rights, which Ironic does not tell.
 
 
+class Caller(TypedDict):
+    """The caller, the caller's rights, and the service's version."""
+
+    auth: Annotated[str, {"enum": ["noauth", "http_basic", "keystone"]}]
+    user: str | None
+    project: str | None
+    roles: list[str]
+    system: bool
+    expires_at: datetime.datetime | None
+    rules: list[str]
+    own_rules: list[str]
+    release: str
+    version: str
+    window: str | None
+
+
 class Whoami(expose.Controller):
     """/v1/whoami."""
 
@@ -182,10 +215,11 @@ class Whoami(expose.Controller):
         self._rights = OwnRights()
 
     @expose.expose("GET", "/whoami")
-    def show(self, request: Request) -> Json:
+    def show(self, request: Request) -> Caller:
         """Return the caller, the rules that the caller passes, and the service's version."""
         access, api = request.access, self.service.conf.api
         rights = self._rights.of(access)
+        addresses = (each.window(self.service.conf) for each in self.service.extensions)
         return {
             "auth": api.auth_strategy,
             "user": request.who.user,
@@ -197,8 +231,7 @@ class Whoami(expose.Controller):
             "own_rules": list(rights.of_own),
             "release": _release(),
             "version": versions.MAX_VERSION,
-            "window": None,
-            **ChainMap(*(each.whoami(self.service.conf) for each in self.service.extensions)),
+            "window": next(filter(None, addresses), None),
         }
 
 
@@ -212,11 +245,27 @@ def _release() -> str:
 _SHARDS_SINCE = 82
 
 
+class Shard(TypedDict):
+    """A part of the nodes."""
+
+    name: str
+    count: int
+
+
+class ShardList(TypedDict):
+    """All shards."""
+
+    shards: list[Shard]
+
+
 class Shards(expose.Controller):
     """The number of nodes in each shard."""
 
     @expose.expose("GET", "/shards", since=_SHARDS_SINCE)
-    def index(self, _request: Request) -> Json:
+    def index(self, _request: Request) -> ShardList:
         """List the shards, the largest first; nodes without a shard count under ``None``."""
         found = self.service.database.read(nodes.count_by_shard)
-        return {"shards": [{**shard, "name": str(shard["name"])} for shard in found]}
+        shards: list[Shard] = [
+            {"name": str(shard["name"]), "count": shard["count"]} for shard in found
+        ]
+        return {"shards": shards}

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.controllers import provisioning
+from ironic_lite.api.controllers.traits import TraitList
 from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import crud, pages, patches, queries, views
@@ -82,7 +83,7 @@ class Traits(_Base):
     """The traits of a runbook: a node with one of these traits may run it."""
 
     @expose.expose("GET", "/runbooks/{ident}/traits", types.word, since=step_lists.TRAITS_SINCE)
-    def index_of_runbook(self, request: Request, ident: str) -> Json:
+    def index_of_runbook(self, request: Request, ident: str) -> TraitList:
         """Return all traits of a runbook, sorted."""
         return {"traits": self.find(request, ident)["traits"] or []}
 

@@ -36,7 +36,14 @@ from ironic_lite.core.json_types import Json, JsonView, Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, fleet_runs, nodes, runs, step_durations
 from ironic_lite.domain import fields, history, states, step_times
-from ironic_lite.domain.run_stops import How, Stop, StopProgress, ends_uncleaned, stoppable
+from ironic_lite.domain.run_stops import (
+    How,
+    Stop,
+    StopDocument,
+    StopProgress,
+    ends_uncleaned,
+    stoppable,
+)
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.records import Event, Run, RunStep
 
@@ -466,7 +473,7 @@ class RunStops(expose.Controller):
         status=HTTPStatus.ACCEPTED,
         body=expose.WHOLE,
     )
-    def ask(self, request: Request, ident: str, run: str) -> Json:
+    def ask(self, request: Request, ident: str, run: str) -> StopDocument:
         """Hold or abort a run when the step under way has ended; three statements and an event.
 
         ``current`` is the active run.

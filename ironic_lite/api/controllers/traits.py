@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import TypedDict
 
 from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Request
@@ -18,6 +19,12 @@ _SINCE = 37
 _READ = ("uuid", "generation")
 
 
+class TraitList(TypedDict):
+    """All traits of a node or runbook."""
+
+    traits: list[str]
+
+
 class Traits(expose.Controller):
     """The list /v1/nodes/{node}/traits and its members."""
 
@@ -28,7 +35,7 @@ class Traits(expose.Controller):
         since=_SINCE,
         below=HTTPStatus.NOT_ACCEPTABLE,
     )
-    def index(self, request: Request, ident: str) -> Json:
+    def index(self, request: Request, ident: str) -> TraitList:
         """Return all traits of a node, sorted."""
         row = node_lookup.fetch(self.service, request, ident, ("uuid",), with_traits=True)
         return {"traits": row["traits"]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from ironic_lite.api.http import expose, refusals
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import crud, guards, queries, views
@@ -14,7 +16,6 @@ from ironic_lite.domain import states
 _SINCE = 32
 _PROPERTIES = "baremetal:volume:view_target_properties"
 _GET = "baremetal:volume:get"
-_PARTS = ("connectors", "targets")
 
 
 class _Volumes(crud.NodeOwnedController):
@@ -87,27 +88,38 @@ class Targets(_Volumes, since=_SINCE):
         return shown
 
 
+class VolumeLinks(TypedDict):
+    """Links to the lists of volumes."""
+
+    links: refusals.LinkList
+    connectors: refusals.LinkList
+    targets: refusals.LinkList
+
+
 class Volume(expose.Controller):
     """The documents with links to the lists."""
 
     @expose.expose("GET", "/volume", since=_SINCE)
-    def root(self, request: Request) -> Json:
+    def root(self, request: Request) -> VolumeLinks:
         """Return links to the lists of connectors and targets."""
         request.access.demand(_GET)
         request.access.only(None, kind="volume")
         return _links_document(request.base, "volume/")
 
     @expose.expose("GET", "/nodes/{ident}/volume", types.word, since=_SINCE)
-    def of_node(self, request: Request, ident: str) -> Json:
+    def of_node(self, request: Request, ident: str) -> VolumeLinks:
         """Return links to the connectors and targets of one node."""
         request.access.demand(_GET)
         request.access.settle()  # the document is the same for every node
         return _links_document(request.base, f"nodes/{ident}/volume/")
 
 
-def _links_document(base: str, place: str) -> Json:
-    lists = {part: refusals.link_pair(base, f"{place}{part}") for part in _PARTS}
-    return {"links": refusals.link_pair(base, place), **lists}
+def _links_document(base: str, place: str) -> VolumeLinks:
+    return {
+        "links": refusals.link_pair(base, place),
+        "connectors": refusals.link_pair(base, f"{place}connectors"),
+        "targets": refusals.link_pair(base, f"{place}targets"),
+    }
 
 
 def _redact_secrets(document: Json) -> None:

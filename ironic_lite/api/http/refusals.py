@@ -55,7 +55,11 @@ class Linker:
                 row[name] = Links(f"{start}{ident}{joint}{ident}{end}")
 
 
-def link_pair(base: str, path: str) -> list[dict[str, str]]:
+LinkList = list[dict[str, str]]
+"""Links as plain values, for the answers that are made once."""
+
+
+def link_pair(base: str, path: str) -> LinkList:
     """Return self and bookmark of ``path``, such as ``nodes/``, as plain values."""
     return [
         {"href": f"{base}/v1/{path}", "rel": "self"},

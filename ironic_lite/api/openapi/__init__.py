@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -18,7 +19,7 @@ from ironic_lite.api.http.expose import Route
 from ironic_lite.api.openapi import parts
 from ironic_lite.api.openapi.answers import ROUTES
 from ironic_lite.api.openapi.parts import Schemas
-from ironic_lite.api.resources import queries, views
+from ironic_lite.api.resources import preferred, queries, views
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import fields, versions
 
@@ -100,12 +101,12 @@ Operation = tuple[Route, Callable[..., Any]]
 _MEMBER = re.compile(r"\{(\w+)\}")
 _TABLES: Mapping[str, str] = {"bios": "BIOS_SETTINGS"}
 """Collections whose table in `queries` has another name."""
-_EMPTY = ("None", None, "preferred.Accepted")
-"""Annotations of handlers whose answers have no body, unless a preference brings one."""
+_EMPTY = (type(None), preferred.Accepted)
+"""Types that handlers return whose answers have no body, unless a preference brings one."""
 _HOW = (
-    "Its answer is described by a `queries.Resource` named as the collection in its path (ROUTES "
-    "for /routes), by the annotations `-> None` or `-> dict[str, str]` of its handler, or by a row "
-    "of `api.openapi.answers.ROUTES`."
+    "Its answer is described by the type that its handler returns, such as a `TypedDict`, by a "
+    "`queries.Resource` named as the collection in its path (ROUTES for /routes), or by a row of "
+    "`api.openapi.answers.ROUTES`."
 )
 
 
@@ -142,7 +143,7 @@ def document(rows: Iterable[Operation], *answers: Mapping[str, Schemas]) -> Json
                 "NodeStates": parts.shown(fields.NODE),
                 **_resource_schemas(),
             },
-            "responses": parts.refusals(),
+            "responses": parts.refusal_responses(),
             "headers": dict(parts.ANSWER_HEADERS),
             "parameters": {
                 "Version": parts.VERSION_HEADER,
@@ -201,17 +202,18 @@ def _route_schemas(
 ) -> Schemas:
     known = table.get(f"{route.method} {route.path}")
     resource = resource_name(route.path)
-    if known is not None:
-        if known.beside and resource is not None:
-            return dataclasses.replace(known, answer=_of_collection(route, resource).answer)
+    returns = typing.get_type_hints(function)["return"]
+    if known is not None and known.answer is not None:
         return known
-    returns = function.__annotations__.get("return")
+    found = known or Schemas()
+    if parts.is_typed(returns):
+        return dataclasses.replace(found, answer=parts.typed(returns))
     if returns in _EMPTY:
-        return Schemas()
-    if resource is not None:
-        return _of_collection(route, resource)
-    if returns == "dict[str, str]":
-        return Schemas(parts.TEXTS)
+        return found
+    if resource is not None and (known is None or known.beside):
+        return dataclasses.replace(found, answer=_of_collection(route, resource).answer)
+    if known is not None:
+        return known
     raise Undescribed(f"{route.method} {route.path} is not described. {_HOW}")
 
 
@@ -334,7 +336,9 @@ def _typed_body(route: Route) -> Json:
 
 
 def _route_responses(route: Route, schemas: Schemas) -> Json:
+    fault: Json = {"$ref": "#/components/schemas/Fault"}
     answers = {route.status: schemas.answer, **schemas.also}
+    answers |= {status: {"anyOf": [schemas.answer, fault]} for status in schemas.as_well}
     preferred = parts.PREFERENCE_ANSWERS.get(route.prefers, {})
     found: Json = {}
     for status, schema in {**answers, **preferred}.items():

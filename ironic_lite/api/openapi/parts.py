@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import enum
+import types as python_types
+import typing
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
+from typing import Any
 
 import wsme.types
 
 from ironic_lite import errors
+from ironic_lite.api.http import refusals
 from ironic_lite.api.resources import patches, queries, views
 from ironic_lite.api.validation import types
 from ironic_lite.core.json_types import Json
@@ -23,8 +29,9 @@ class Schemas:
     ``answer`` is for the response body, None without a body. ``takes`` is for a request body that
     the handler parses itself, ``query`` (name -> schema) for query arguments that it parses itself.
     ``beside`` are query arguments beside those of the resource's table.
-    ``also`` are other success statuses with the schemas of their bodies. ``refusals`` are error
-    statuses beyond those of `refusals`. ``other_type`` is another content type
+    ``also`` are other success statuses with the schemas of their bodies; ``as_well`` are statuses
+    of refusals that may have the answer as their body, too. ``refusals`` are error
+    statuses beyond those of `refusal_statuses`. ``other_type`` is another content type
     that a response may have.
     """
 
@@ -33,6 +40,7 @@ class Schemas:
     query: Mapping[str, Json] = dataclasses.field(default_factory=dict)
     beside: Mapping[str, Json] = dataclasses.field(default_factory=dict)
     also: Mapping[int, Json | None] = dataclasses.field(default_factory=dict)
+    as_well: tuple[int, ...] = ()
     refusals: tuple[int, ...] = ()
     other_type: str = ""
 
@@ -171,6 +179,57 @@ def object_with_all(**properties: Json) -> Json:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+_PLAIN: Mapping[object, Json] = {
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: {"type": "string"},
+    datetime.datetime: {"type": "string", "format": "date-time"},
+    Json: {"type": "object"},
+    dict[str, str]: TEXTS,
+    refusals.LinkList: LINKS,
+}
+
+
+def is_typed(kind: Any) -> bool:
+    """Return whether a type that a handler returns describes its answer."""
+    documents = (kind, *typing.get_args(kind))
+    return kind == dict[str, str] or any(typing.is_typeddict(each) for each in documents)
+
+
+def typed(kind: Any) -> Json:
+    """Return the schema of a typed document, or of one of its values.
+
+    :param kind: a ``TypedDict``, an enumeration, a plain type, a list or a union of these, or an
+        ``Annotated`` one with further keys of its schema.
+    :raises TypeError: another type.
+    """
+    if kind in _PLAIN:
+        return dict(_PLAIN[kind])
+    if typing.is_typeddict(kind):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        return object_with_all(**{name: typed(value) for name, value in hints.items()})
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return {**typed(parts[0]), **parts[1]}
+    if origin is list:
+        return {"type": "array", "items": typed(parts[0])}
+    if origin is python_types.UnionType:
+        return _any_of([typed(part) for part in parts if part is not type(None)], len(parts))
+    if isinstance(kind, type) and issubclass(kind, enum.StrEnum):
+        return {"type": "string", "enum": [str(member) for member in kind]}
+    raise TypeError(f"{kind!r} has no schema")
+
+
+def _any_of(schemas: list[Json], size: int) -> Json:
+    """Return the schema of a value that has one of some, or is null if there are fewer of them."""
+    null: list[Any] = [{"type": "null"}] if size > len(schemas) else []
+    if len(schemas) > 1 and any(len(schema) > 1 for schema in schemas):
+        return {"anyOf": [*schemas, *null]}
+    merged = {**schemas[0], "type": [schema["type"] for schema in [*schemas, *null]]}
+    return {**merged, "enum": [*merged["enum"], None]} if "enum" in merged and null else merged
 
 
 def argument(kind: object) -> Json:
@@ -361,7 +420,7 @@ def _error_classes(kind: type[errors.Error]) -> Iterator[type[errors.Error]]:
         yield from _error_classes(one)
 
 
-def refusals() -> dict[str, Json]:
+def refusal_responses() -> dict[str, Json]:
     """Return the responses to refused requests, for ``components``."""
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
     found: dict[str, Json] = {}

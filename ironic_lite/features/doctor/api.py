@@ -26,7 +26,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import examination
-from ironic_lite.domain.examination import Check, Finding
+from ironic_lite.domain.examination import Check, Examination, Finding
 
 if TYPE_CHECKING:
     from ironic_lite.api.openapi.parts import Schemas
@@ -62,7 +62,7 @@ class Examinations:
         self._waiting = threading.BoundedSemaphore(MOST_WAITING)
         self._kept: dict[str | None, _Kept] = {}
 
-    def examine(self, who: Context, node: JsonView | None) -> Json:
+    def examine(self, who: Context, node: JsonView | None) -> Examination:
         """Return all findings as JSON.
 
         :param node: to be examined, too: uuid, name, driver, conductor_group. None: no node.
@@ -90,14 +90,14 @@ class Examinations:
         kept = self._kept.get(key)
         return kept if kept and time.monotonic() - kept.since < KEPT_SECONDS else None
 
-    def _recent_document(self, node: JsonView | None) -> Json | None:
+    def _recent_document(self, node: JsonView | None) -> Examination | None:
         """Return the answer made of kept findings, None if they are too old."""
         service, one = self._recent(None), None if node is None else self._recent(_key(node))
         if service is None or (node is not None and one is None):
             return None
         return _document(service, one)
 
-    def _examine_now(self, who: Context, node: JsonView | None) -> Json:
+    def _examine_now(self, who: Context, node: JsonView | None) -> Examination:
         """Examine what is not kept: the service, the node, or both beside each other."""
         begun = clock.now()
         service = self._recent(None)
@@ -162,7 +162,7 @@ def _key(node: JsonView) -> str:
     return str(node["uuid"])
 
 
-def _document(service: _Kept, one: _Kept | None) -> Json:
+def _document(service: _Kept, one: _Kept | None) -> Examination:
     findings = service.findings + (one.findings if one else [])
     at = service.at.replace(tzinfo=datetime.UTC).isoformat()
     return examination.document(findings, at)
@@ -182,7 +182,7 @@ class Doctor(expose.Controller):
         self._examinations = Examinations(service)
 
     @expose.expose("GET", "/doctor", types.word)
-    def show(self, request: Request, node: str | None = None) -> Json:
+    def show(self, request: Request, node: str | None = None) -> Examination:
         """Return the findings about the service, and about one node if it is named.
 
         The status is 200, whatever the findings are.
@@ -194,26 +194,9 @@ class Doctor(expose.Controller):
 
 
 def _answers() -> Mapping[str, Schemas]:
-    from ironic_lite.api.openapi.answers import TEXT, TEXT_OR_NULL  # noqa: PLC0415
-    from ironic_lite.api.openapi.parts import Schemas, object_with_all  # noqa: PLC0415
+    from ironic_lite.api.openapi.parts import Schemas  # noqa: PLC0415
 
-    finding = object_with_all(
-        name=TEXT,
-        where=TEXT,
-        status={"enum": [str(status) for status in examination.Status]},
-        ms={"type": "integer"},
-        text=TEXT,
-        do=TEXT_OR_NULL,
-    )
-    doctor = Schemas(
-        object_with_all(
-            status={"enum": [str(status) for status in examination.Status]},
-            at={"type": "string", "format": "date-time"},
-            checks={"type": "array", "items": finding},
-        ),
-        refusals=(HTTPStatus.NOT_FOUND,),
-    )
-    return {"GET /doctor": doctor}
+    return {"GET /doctor": Schemas(refusals=(HTTPStatus.NOT_FOUND,))}
 
 
 EXTENSION = Extension(

@@ -5,11 +5,12 @@ Ironic does not have webhooks: every version of this API has them.
 
 from __future__ import annotations
 
+import datetime
 import ipaddress
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ironic_lite import errors
 from ironic_lite.api.http import expose
@@ -31,10 +32,6 @@ from ironic_lite.features.webhooks.rules import State
 if TYPE_CHECKING:
     from ironic_lite.api.openapi.parts import Schemas
 
-_PLAIN = (
-    *("uuid", "url", "kinds", "nodes", "state", "failing_since", "last_status", "last_error"),
-    *("created_by", "created_at", "updated_at"),
-)
 _LEAD = "Schema error for webhook"
 
 _WEBHOOK_KEYS: Json = {
@@ -79,22 +76,63 @@ shapes.SCHEMAS["webhook_replay"] = {
 }
 
 
+class Webhook(TypedDict):
+    """A webhook; its secret is shown once, and masked afterwards."""
+
+    uuid: str
+    url: str
+    kinds: list[str] | None
+    nodes: list[str] | None
+    state: State
+    failing_since: datetime.datetime | None
+    last_status: int | None
+    last_error: str | None
+    created_by: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    cursor: str
+    secret: str
+
+
+class WebhookList(TypedDict):
+    """All webhooks."""
+
+    webhooks: list[Webhook]
+
+
+class FailedDelivery(TypedDict):
+    """A delivery that was put aside, with its first and last cursor."""
+
+    id: int
+    first: str
+    last: str
+    status: int | None
+    answer: str | None
+    at: datetime.datetime
+
+
+class FailedDeliveries(TypedDict):
+    """The deliveries of a webhook that were put aside."""
+
+    failed: list[FailedDelivery]
+
+
 class Webhooks(expose.Controller):
     """/v1/webhooks, for administrators: the receiver of a webhook sees the events of all nodes."""
 
     @expose.expose("GET", "/webhooks")
-    def index(self, _request: Request) -> Json:
+    def index(self, _request: Request) -> WebhookList:
         """Return all webhooks, the oldest first."""
         return {"webhooks": [_document(row) for row in self.service.database.read(rows.every)]}
 
     @expose.expose("GET", "/webhooks/{ident}", types.word)
-    def show(self, _request: Request, ident: str) -> Json:
+    def show(self, _request: Request, ident: str) -> Webhook:
         """Return one webhook."""
         uuid = _known(ident)
         return _document(self.service.database.read(lambda conn: rows.get(conn, uuid)))
 
     @expose.expose("GET", "/webhooks/{ident}/failed", types.word)
-    def failed(self, _request: Request, ident: str) -> Json:
+    def failed(self, _request: Request, ident: str) -> FailedDeliveries:
         """Return the deliveries of a webhook that were put aside, the oldest first."""
         uuid = _known(ident)
 
@@ -105,7 +143,7 @@ class Webhooks(expose.Controller):
         return {"failed": [_failure(row) for row in self.service.database.read(read)]}
 
     @expose.expose("POST", "/webhooks", status=HTTPStatus.CREATED, body=expose.WHOLE)
-    def create(self, request: Request) -> Json:
+    def create(self, request: Request) -> Webhook:
         """Add a webhook and return it with its secret, which is not shown again."""
         given = request.json
         shapes.check("webhook", given, "", _LEAD)
@@ -130,10 +168,10 @@ class Webhooks(expose.Controller):
         idempotency.write_change(self.service, request, work)
         location = f"{request.base}/v1/webhooks/{row['uuid']}"
         request.answer.headers.append(("Location", location))
-        return {**_document(row), "secret": row["secret"]["current"]}
+        return _document(row, row["secret"]["current"])
 
     @expose.expose("PATCH", "/webhooks/{ident}", types.word, body=expose.WHOLE)
-    def change(self, request: Request, ident: str) -> Json:
+    def change(self, request: Request, ident: str) -> Webhook:
         """Change a webhook; a patch that removes the secret makes a new one and shows it once."""
         uuid, given = _known(ident), _read_patch(request.json, request.version)
         renew = "secret" in given
@@ -158,8 +196,7 @@ class Webhooks(expose.Controller):
             return {**row, **changed}
 
         row = idempotency.write_change(self.service, request, work)
-        shown = {"secret": row["secret"]["current"]} if renew else {}
-        return {**_document(row), **shown}
+        return _document(row, row["secret"]["current"] if renew else masking.MASK)
 
     @expose.expose(
         "POST",
@@ -168,7 +205,7 @@ class Webhooks(expose.Controller):
         status=HTTPStatus.ACCEPTED,
         body=expose.WHOLE,
     )
-    def replay(self, request: Request, ident: str) -> Json:
+    def replay(self, request: Request, ident: str) -> Webhook:
         """Set the cursor of a webhook back: to an earlier cursor, or before a failed delivery."""
         uuid, given = _known(ident), request.json
         shapes.check("webhook_replay", given, "", _LEAD)
@@ -267,18 +304,33 @@ def _record_change(
     events.add(conn, [history.resource_event_row(request.who, "webhook_updated", row, about)])
 
 
-def _document(row: JsonView) -> Json:
+def _document(row: JsonView, secret: str = masking.MASK) -> Webhook:
     return {
-        **{name: row[name] for name in _PLAIN},
+        "uuid": row["uuid"],
+        "url": row["url"],
+        "kinds": row["kinds"],
+        "nodes": row["nodes"],
+        "state": row["state"],
+        "failing_since": row["failing_since"],
+        "last_status": row["last_status"],
+        "last_error": row["last_error"],
+        "created_by": row["created_by"],
+        "created_at": row["created_at"],
+        "updated_at": row["updated_at"],
         "cursor": str(row["position"]),
-        "secret": masking.MASK,
+        "secret": secret,
     }
 
 
-def _failure(row: JsonView) -> Json:
-    names = ("first", "last")
-    bounds = {name: str(row[name]) for name in names}
-    return {"id": row["id"], **bounds, **{name: row[name] for name in ("status", "answer", "at")}}
+def _failure(row: JsonView) -> FailedDelivery:
+    return {
+        "id": row["id"],
+        "first": str(row["first"]),
+        "last": str(row["last"]),
+        "status": row["status"],
+        "answer": row["answer"],
+        "at": row["at"],
+    }
 
 
 def _read_patch(body: Any, version: int) -> Json:
@@ -302,36 +354,17 @@ def _read_patch(body: Any, version: int) -> Json:
 
 
 def _answers() -> Mapping[str, Schemas]:
-    from ironic_lite.api.openapi.parts import Schemas, object_with_all  # noqa: PLC0415
+    from ironic_lite.api.openapi.parts import Schemas  # noqa: PLC0415
 
-    text: Json = {"type": "string"}
-    text_or_null: Json = {"type": ["string", "null"]}
-    texts: Json = {"type": ["array", "null"], "items": text}
-    number: Json = {"type": ["integer", "null"]}
-    webhook = object_with_all(
-        **dict.fromkeys(("uuid", "url", "secret", "cursor", "created_at"), text),
-        **dict.fromkeys(("failing_since", "last_error", "created_by", "updated_at"), text_or_null),
-        **dict.fromkeys(("kinds", "nodes"), texts),
-        state={"enum": [str(state) for state in State]},
-        last_status=number,
-    )
-    failed = object_with_all(
-        **dict.fromkeys(("first", "last", "at"), text),
-        **{"id": {"type": "integer"}, "status": number, "answer": text_or_null},
-    )
-    listed = {"type": "array", "items": failed}
-    patch = {"type": "array", "items": {"type": "object"}}
     conflict = (HTTPStatus.CONFLICT,)
-    replay = shapes.schema("webhook_replay")
+    patch = {"type": "array", "items": {"type": "object"}}
+    created = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
     return {
-        "GET /webhooks": Schemas(object_with_all(webhooks={"type": "array", "items": webhook})),
-        "GET /webhooks/{ident}": Schemas(webhook),
-        "GET /webhooks/{ident}/failed": Schemas(object_with_all(failed=listed)),
-        "POST /webhooks": Schemas(
-            webhook, takes=shapes.schema("webhook"), refusals=(*conflict, HTTPStatus.NOT_FOUND)
+        "POST /webhooks": Schemas(takes=shapes.schema("webhook"), refusals=created),
+        "PATCH /webhooks/{ident}": Schemas(takes=patch, refusals=conflict),
+        "POST /webhooks/{ident}/replay": Schemas(
+            takes=shapes.schema("webhook_replay"), refusals=conflict
         ),
-        "PATCH /webhooks/{ident}": Schemas(webhook, takes=patch, refusals=conflict),
-        "POST /webhooks/{ident}/replay": Schemas(webhook, takes=replay, refusals=conflict),
     }
 
 

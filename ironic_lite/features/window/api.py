@@ -13,7 +13,6 @@ from http import HTTPStatus
 from ironic_lite.api.http import request
 from ironic_lite.api.http.request import Environ, StartResponse
 from ironic_lite.api.service import Extension
-from ironic_lite.core.json_types import Json
 from ironic_lite.core.options import Configuration
 
 # The files of the window, read and compressed once, and served from memory.
@@ -187,8 +186,8 @@ def _names_tag(condition: str, tag: str) -> bool:
     return "*" in named or tag.removeprefix("W/") in named
 
 
-def _whoami(conf: Configuration) -> Json:
-    return {"window": load().hash if conf.api.enable_window else None}
+def _hash(conf: Configuration) -> str | None:
+    return load().hash if conf.api.enable_window else None
 
 
-EXTENSION = Extension(files=table, whoami=_whoami)
+EXTENSION = Extension(files=table, window=_hash)
