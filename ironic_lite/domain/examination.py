@@ -158,7 +158,7 @@ class Examination(TypedDict):
     """All findings, their worst result, and the time of the examination in ISO 8601."""
 
     status: Status
-    at: Annotated[str, {"format": "date-time"}]
+    at: Annotated[str, "date-time"]
     checks: list[FindingDocument]
 
 

@@ -52,7 +52,7 @@ class Origin(TypedDict):
     name: str | None
 
 
-Destroyed = Annotated[str, {"enum": list(DESTROYED)}]
+Destroyed = Annotated[str, tuple(DESTROYED)]
 PlannedStep = TypedDict(
     "PlannedStep",
     {
@@ -62,7 +62,7 @@ PlannedStep = TypedDict(
         "args": Json,
         "priority": float,
         "abortable": bool,
-        "by": Annotated[str | None, {"enum": ["ramdisk", "bmc", "service", "children", None]}],
+        "by": Annotated[str | None, ("ramdisk", "bmc", "service", "children", None)],
         "known": str | None,
         "destroys": list[Destroyed] | None,
         "restarts": int | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import importlib.metadata
 import time
@@ -194,12 +193,12 @@ _KINDS = (policy.NODE, policy.ALLOCATION, policy.RUNBOOK, policy.BATCH)
 class Caller(TypedDict):
     """The caller, the caller's rights, and the service's version."""
 
-    auth: Annotated[str, {"enum": ["noauth", "http_basic", "keystone"]}]
+    auth: Annotated[str, ("noauth", "http_basic", "keystone")]
     user: str | None
     project: str | None
     roles: list[str]
     system: bool
-    expires_at: datetime.datetime | None
+    expires_at: Annotated[str | None, "date-time"]
     rules: list[str]
     own_rules: list[str]
     release: str

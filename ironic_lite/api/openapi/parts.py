@@ -203,7 +203,7 @@ def typed(kind: Any) -> Json:
     """Return the schema of a typed document, or of one of its values.
 
     :param kind: a ``TypedDict``, an enumeration, a plain type, a list or a union of these, or an
-        ``Annotated`` one with further keys of its schema.
+        ``Annotated`` one with a format (str) or the possible values (tuple).
     :raises TypeError: another type.
     """
     if kind in _PLAIN:
@@ -213,7 +213,8 @@ def typed(kind: Any) -> Json:
         return object_with_all(**{name: typed(value) for name, value in hints.items()})
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
-        return {**typed(parts[0]), **parts[1]}
+        more = {"format": parts[1]} if isinstance(parts[1], str) else {"enum": list(parts[1])}
+        return {**typed(parts[0]), **more}
     if origin is list:
         return {"type": "array", "items": typed(parts[0])}
     if origin is python_types.UnionType:

@@ -500,4 +500,4 @@ class ExaminationEndpoints:
 
 def _examined(lines: Sequence[examiner.Line], seconds: float) -> list[Json]:
     limit = max(_REPLY_SECONDS, min(seconds, deadline.seconds_left() - _REPLY_SECONDS))
-    return [found.as_json() for found in _EXAMINER.examine(lines, limit)]
+    return [{**found.as_json()} for found in _EXAMINER.examine(lines, limit)]
