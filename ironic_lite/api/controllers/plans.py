@@ -37,7 +37,7 @@ _SENT = (*_LISTS, "disable_ramdisk", "rescue_password", "retry")
 """Arguments that a conductor plans with; a configdrive changes no step."""
 
 
-class Fault(TypedDict):
+class PlanFault(TypedDict):
     """A refusal; ``path`` is its place in the request, None for a fault of the node."""
 
     path: str | None
@@ -45,7 +45,7 @@ class Fault(TypedDict):
     text: str
 
 
-class Origin(TypedDict):
+class StepOrigin(TypedDict):
     """The list that a step comes from, such as a runbook."""
 
     what: str
@@ -67,19 +67,19 @@ PlannedStep = TypedDict(
         "destroys": list[Destroyed] | None,
         "restarts": int | None,
         "lasting": bool,
-        "from": Origin,
+        "from": StepOrigin,
         "usual_seconds": Duration | None,
     },
 )
 
 
-class Plan(TypedDict):
+class PlanDocument(TypedDict):
     """A plan: the faults of a request, and the steps that it would run."""
 
     target: str
     accepted: bool
     leads_to: str | None
-    faults: list[Fault]
+    faults: list[PlanFault]
     steps: list[PlannedStep]
     ramdisk: bool | None
     restarts: int | None
@@ -89,7 +89,7 @@ class Plan(TypedDict):
     incomplete: str | None
 
 
-def fault_document(why: errors.Error) -> Fault:
+def fault_document(why: errors.Error) -> PlanFault:
     """Return a refusal as a fault of a plan."""
     return {"path": why.facts.get("path"), "code": why.code, "text": why.message}
 
@@ -121,7 +121,7 @@ def plan_document(
     refusals: Sequence[errors.Error],
     planned: Json,
     usual: Mapping[tuple[str, str], Usual | None],
-) -> Plan:
+) -> PlanDocument:
     """Return the document of a plan.
 
     :param body: as the client has sent it.
@@ -159,7 +159,7 @@ def read_durations(
     return times.of_all(chosen, node["driver"], node["resource_class"])
 
 
-def _merged(own: list[Fault], theirs: list[Fault]) -> list[Fault]:
+def _merged(own: list[PlanFault], theirs: list[PlanFault]) -> list[PlanFault]:
     """Join the faults of API and conductor; the conductor repeats some checks of the API."""
     codes = {fault["code"] for fault in own if fault["path"] is None}
     paths = [fault["path"] for fault in own if fault["path"] is not None]
@@ -228,7 +228,7 @@ class Plans(expose.Controller):
     @expose.expose(
         "POST", "/nodes/{ident}/plan", types.word, body=expose.WHOLE, limit=provisioning.BODY_LIMIT
     )
-    def plan(self, request: Request, ident: str) -> Plan:
+    def plan(self, request: Request, ident: str) -> PlanDocument:
         """Return the plan of a verb: 200 if the request would be accepted now, else 422.
 
         Nothing is changed, locked or asked of a machine. The body is that of
@@ -253,7 +253,7 @@ class Plans(expose.Controller):
         metrics.BOARD.count("plans_total", str(found["accepted"]).lower())
         return found
 
-    def _plan(self, request: Request, body: Json, node: JsonView) -> Plan:
+    def _plan(self, request: Request, body: Json, node: JsonView) -> PlanDocument:
         target = body["target"]
         try:
             verb = provisioning.find_verb(target, node, request.version)

@@ -448,7 +448,7 @@ _POWER = ("uuid", "driver", "conductor_group", "provision_state", "disable_power
 _TIMEOUT_SINCE = 27
 
 
-class Console(TypedDict):
+class ConsoleDocument(TypedDict):
     """The console of a node: whether it is started, and its address if it is."""
 
     console_enabled: bool
@@ -608,21 +608,21 @@ class States(expose.Controller):
         return preferred.Accepted(uuid)
 
     @expose.expose("GET", _CONSOLE, types.word)
-    def show_console(self, request: Request, ident: str) -> Console:
+    def show_console(self, request: Request, ident: str) -> ConsoleDocument:
         """Return whether the console is started, and its address if it is."""
         return self._show_console(request, ident)
 
     @expose.expose("GET", "/nodes/states/console/{node_ident}", types.word)
-    def show_console_named(self, request: Request, node_ident: str) -> Console:
+    def show_console_named(self, request: Request, node_ident: str) -> ConsoleDocument:
         """Return the console of a node, by the path of the first clients."""
         return self._show_console(request, node_ident)
 
     @expose.expose("GET", "/nodes/states/console", types.word)
-    def show_console_asked(self, request: Request, node_ident: str) -> Console:
+    def show_console_asked(self, request: Request, node_ident: str) -> ConsoleDocument:
         """Return the console of the node that the query names."""
         return self._show_console(request, node_ident)
 
-    def _show_console(self, request: Request, ident: str) -> Console:
+    def _show_console(self, request: Request, ident: str) -> ConsoleDocument:
         node = node_lookup.fetch(self.service, request, ident, (*_ROUTED, "console_enabled"))
         info = None
         if node["console_enabled"]:

@@ -43,7 +43,7 @@ _COLLECTIONS = {
 }
 
 
-class Version(TypedDict):
+class ApiVersion(TypedDict):
     """A major version of the API."""
 
     id: str
@@ -53,16 +53,16 @@ class Version(TypedDict):
     version: str
 
 
-class Versions(TypedDict):
+class ApiVersions(TypedDict):
     """The service and its major versions."""
 
     name: str
     description: str
-    default_version: Version
-    versions: list[Version]
+    default_version: ApiVersion
+    versions: list[ApiVersion]
 
 
-def _version_document(base: str) -> Version:
+def _version_document(base: str) -> ApiVersion:
     return {
         "id": "v1",
         "links": [{"href": f"{base}/v1/", "rel": "self"}],
@@ -76,7 +76,7 @@ class Root(expose.Controller):
     """The documents / and /v1."""
 
     @expose.expose("GET", "")
-    def root(self, request: Request) -> Versions:
+    def root(self, request: Request) -> ApiVersions:
         """Name the service and its only major version."""
         version = _version_document(request.base)
         return {
@@ -190,7 +190,7 @@ _KINDS = (policy.NODE, policy.ALLOCATION, policy.RUNBOOK, policy.BATCH)
 # The caller and the caller's rights, which Ironic does not tell.
 
 
-class Caller(TypedDict):
+class CallerDocument(TypedDict):
     """The caller, the caller's rights, and the service's version."""
 
     auth: Annotated[str, ("noauth", "http_basic", "keystone")]
@@ -214,7 +214,7 @@ class Whoami(expose.Controller):
         self._rights = OwnRights()
 
     @expose.expose("GET", "/whoami")
-    def show(self, request: Request) -> Caller:
+    def show(self, request: Request) -> CallerDocument:
         """Return the caller, the rules that the caller passes, and the service's version."""
         access, api = request.access, self.service.conf.api
         rights = self._rights.of(access)
