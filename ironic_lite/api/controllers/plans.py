@@ -37,7 +37,7 @@ _SENT = (*_LISTS, "disable_ramdisk", "rescue_password", "retry")
 """Arguments that a conductor plans with; a configdrive changes no step."""
 
 
-class PlanFault(TypedDict):
+class RefusalDocument(TypedDict):
     """A refusal; ``path`` is its place in the request, None for a fault of the node."""
 
     path: str | None
@@ -79,7 +79,7 @@ class PlanDocument(TypedDict):
     target: str
     accepted: bool
     leads_to: str | None
-    faults: list[PlanFault]
+    faults: list[RefusalDocument]
     steps: list[PlannedStep]
     ramdisk: bool | None
     restarts: int | None
@@ -89,7 +89,7 @@ class PlanDocument(TypedDict):
     incomplete: str | None
 
 
-def fault_document(why: errors.Error) -> PlanFault:
+def fault_document(why: errors.Error) -> RefusalDocument:
     """Return a refusal as a fault of a plan."""
     return {"path": why.facts.get("path"), "code": why.code, "text": why.message}
 
@@ -159,7 +159,7 @@ def read_durations(
     return times.of_all(chosen, node["driver"], node["resource_class"])
 
 
-def _merged(own: list[PlanFault], theirs: list[PlanFault]) -> list[PlanFault]:
+def _merged(own: list[RefusalDocument], theirs: list[RefusalDocument]) -> list[RefusalDocument]:
     """Join the faults of API and conductor; the conductor repeats some checks of the API."""
     codes = {fault["code"] for fault in own if fault["path"] is None}
     paths = [fault["path"] for fault in own if fault["path"] is not None]
