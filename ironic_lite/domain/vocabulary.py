@@ -95,3 +95,6 @@ VIRTUAL_MEDIA: Final = ("disk", "cdrom", "floppy")
 
 IMAGE_SCHEMES: Final = ("http", "https", "nfs", "cifs", "smb")
 """Schemes of images that a BMC reads itself."""
+
+DOWNLOAD_SOURCES: Final = ("http", "local")
+"""Sides that fetch an image: the machine or its BMC, and the conductor, which serves it then."""

@@ -187,9 +187,18 @@ class Conductor(Protocol):
         """Return the virtual drives, in the form of ``drivers.base.Management``."""
 
     def attach_virtual_media(
-        self, context: Context, *, node_uuid: str, device_type: str, image_url: str
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        device_type: str,
+        image_url: str,
+        image_download_source: str = "http",
     ) -> None:
-        """Start inserting an image into a virtual drive."""
+        """Start inserting an image into a virtual drive.
+
+        :param image_download_source: one of ``vocabulary.DOWNLOAD_SOURCES``.
+        """
 
     def detach_virtual_media(
         self, context: Context, *, node_uuid: str, device_types: list[str] | None = None

@@ -240,6 +240,15 @@ ORDERS: tuple[tuple[str, str, str, Any, int, str, dict[str, Any]], ...] = (
         "attach_virtual_media",
         {"device_type": "disk", "image_url": "nfs://a/b"},
     ),
+    (
+        "attach-local",
+        "POST",
+        "vmedia",
+        {"device_type": "cdrom", "image_url": IMAGE, "image_download_source": "local"},
+        204,
+        "attach_virtual_media",
+        {"device_type": "cdrom", "image_url": IMAGE, "image_download_source": "local"},
+    ),
     ("detach", "DELETE", "vmedia", None, 204, "detach_virtual_media", {"device_types": None}),
     (
         *("detach-some", "DELETE", "vmedia?device_types=cdrom,Disk,cdrom", None, 204),
@@ -325,7 +334,7 @@ BAD: tuple[tuple[str, str, Any, str], ...] = (
             {"device_type": "cdrom", "image_url": IMAGE, "image_download_source": source},
             "image_download_source",
         )
-        for source in ("local", "swift", "", 5)
+        for source in ("swift", "", 5)
     ),
     *(
         ("POST", "vmedia", {"device_type": "cdrom", "image_url": url}, "image_url")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.core import context
+from ironic_lite.core import config, context
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain.states import UNSTABLE, State
+from ironic_lite.drivers.boot import medium
 from ironic_lite.drivers.fake.hardware import FakeConsole
 from ironic_lite.drivers.registry import Registry
+from tests.emulators import images as image_server
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
 from tests.support.crashes import Scene, Stage
@@ -134,6 +137,81 @@ def test_an_image_goes_in_and_out_and_its_password_stays_secret(rig: ConductorFi
         "detach_virtual_media",
     ]
     assert "s3cret" not in str((told(rig, node), rig.get(node)))
+
+
+@pytest.fixture
+def served(tmp_path: pathlib.Path) -> Iterator[image_server.Images]:
+    """A server with two images, and a conductor that serves files."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    for name in ("a.iso", "b.iso"):
+        (folder / name).write_bytes(name.encode())
+    config.CONF.set_override("state_path", str(tmp_path / "state"))
+    config.CONF.set_override("http_url", "http://192.0.2.1:8080", "deploy")
+    with image_server.serve(folder) as found:
+        yield found
+    config.CONF.clear_override("state_path")
+    config.CONF.clear_override("http_url", "deploy")
+
+
+def media() -> list[bytes]:
+    """Return the content of the images that the conductor serves."""
+    found = (pathlib.Path(config.CONF.state_path) / "http/media").glob("*")
+    return [path.read_bytes() for path in sorted(found)]
+
+
+def attach(
+    rig: ConductorFixture, node: str, url: str, device: str = "cdrom", source: str = "local"
+) -> dict[str, Any]:
+    where = {"device_type": device, "image_url": url, "image_download_source": source}
+    return rig.call("attach_virtual_media", node, **where)
+
+
+def test_conductor_serves_an_image_until_it_is_replaced_or_ejected(
+    rig: ConductorFixture, served: image_server.Images
+) -> None:
+    node = rig.node("active")
+    assert attach(rig, node, f"{served.url}/a.iso")["last_error"] is None
+    assert media() == [b"a.iso"]
+    (cdrom,) = [one for one in kept(rig, node)["fake_virtual_media"].values() if one]
+    assert str(cdrom).count(f"http://192.0.2.1:8080/media/{node}-") == 1
+    attach(rig, node, f"{served.url}/b.iso")
+    assert media() == [b"b.iso"]
+    attach(rig, node, f"{served.url}/a.iso", "disk")
+    assert sorted(media()) == [b"a.iso", b"b.iso"]
+    rig.call("detach_virtual_media", node, device_types=["disk"])
+    assert media() == [b"b.iso"]
+    attach(rig, node, f"{served.url}/a.iso", source="http")
+    assert media() == []
+    attach(rig, node, f"{served.url}/a.iso")
+    rig.call("detach_virtual_media", node)
+    assert (media(), kept(rig, node)) == ([], {})
+
+
+def test_image_that_cannot_be_served_leaves_no_file(
+    rig: ConductorFixture, served: image_server.Images
+) -> None:
+    fail = {"management.attach_virtual_media": "the drive is locked"}
+    node = rig.node("active", fake_fail_calls=fail)
+    assert "the drive is locked" in attach(rig, node, f"{served.url}/a.iso")["last_error"]
+    assert media() == []
+    assert "404" in attach(rig, rig.node("active"), f"{served.url}/none.iso")["last_error"]
+    for url, path in (("nfs://192.0.2.1/a.iso", "image_url"), (f"{served.url}/a.iso", "http_url")):
+        if path == "http_url":
+            config.CONF.clear_override("http_url", "deploy")
+        with pytest.raises(errors.InvalidRequest, match=path):
+            attach(rig, rig.node("active"), url)
+    assert media() == []
+
+
+def test_boot_of_a_ramdisk_leaves_the_served_image(
+    rig: ConductorFixture, served: image_server.Images
+) -> None:
+    node = rig.node("active")
+    attach(rig, node, f"{served.url}/a.iso", "disk")
+    with rig.tasks.lock(rig.who, node) as task:
+        medium.remove(task)
+    assert media() == [b"a.iso"]
 
 
 @by_worker

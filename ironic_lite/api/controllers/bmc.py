@@ -206,14 +206,15 @@ class Bmc(expose.Controller):
         image_url: str,
         image_download_source: str = "http",
     ) -> preferred.Accepted:
-        """Attach an image to a virtual drive; the BMC reads the image from its URL."""
+        """Attach an image to a virtual drive; the BMC reads it from its URL, or the conductor."""
         _one_of("device_type", device_type, vocabulary.VIRTUAL_MEDIA)
-        _one_of("image_download_source", image_download_source, ("http",))
+        _one_of("image_download_source", image_download_source, vocabulary.DOWNLOAD_SOURCES)
         _check_image(image_url)
         conductor, uuid = self._conductor_of_node(request, ident, "vmedia")
-        conductor.attach_virtual_media(
-            request.who, node_uuid=uuid, device_type=device_type, image_url=image_url
-        )
+        which = {"device_type": device_type, "image_url": image_url}
+        if image_download_source == vocabulary.DOWNLOAD_SOURCES[1]:
+            which["image_download_source"] = image_download_source
+        conductor.attach_virtual_media(request.who, node_uuid=uuid, **which)
         return preferred.Accepted(uuid)
 
     @expose.expose(

@@ -20,6 +20,7 @@ from ironic_lite.domain import holds, passthru, states, step_lists, verbs
 from ironic_lite.domain.passthru import Call, PassthruRoute
 from ironic_lite.domain.steps import StepKind, as_offer
 from ironic_lite.drivers import base, deadline
+from ironic_lite.drivers.boot import medium
 
 LOG = logging.getLogger(__name__)
 
@@ -244,20 +245,27 @@ class ManagementEndpoints:
         ]
 
     def attach_virtual_media(
-        self, context: Context, *, node_uuid: str, device_type: str, image_url: str
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        device_type: str,
+        image_url: str,
+        image_download_source: str = "http",
     ) -> None:
         """Start inserting an image into a virtual drive."""
+        local = image_download_source == "local"
         image = masking.address(image_url)
         facts = {"order": "attach_virtual_media", "device": device_type, "image": image}
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             states.check_at_rest(task.state, "its virtual media", node=node_uuid)
+            if local:
+                medium.check_attached(task.node, image_url)
             _start_operation(
                 task,
                 BmcOperation(f"put an image into the virtual {device_type}", facts),
                 "attach_virtual_media",
-                lambda task: task.driver.management.attach_virtual_media(
-                    task, device_type, image_url
-                ),
+                lambda task: medium.attach(task, device_type, image_url, local=local),
             )
 
     def detach_virtual_media(
@@ -272,7 +280,7 @@ class ManagementEndpoints:
                 task,
                 BmcOperation(f"empty the virtual {which}", facts),
                 "detach_virtual_media",
-                lambda task: task.driver.management.detach_virtual_media(task, device_types),
+                lambda task: medium.detach(task, device_types),
             )
 
     # -- consoles ----------------------------------------------------------------------------

@@ -381,7 +381,6 @@ _LATER = (
         _rows(group, names, "not built yet", _never)
         for group, names in (
             ("conductor", "enable_health_monitoring"),
-            ("deploy", "ramdisk_image_download_source"),
             ("redfish", "enable_verify_bmc_clock"),
         )
     ),
@@ -549,6 +548,7 @@ DEFAULTS: Mapping[tuple[str, str], str] = {
     ("console", "socat_address"): "$my_ip",
     ("deploy", "image_server_auth_permit_unknown_hosts"): "True",
     ("deploy", "http_root"): "/httpboot",
+    ("deploy", "ramdisk_image_download_source"): "local",
     ("dhcp", "dhcp_provider"): "neutron",
     ("inspection_rules", "mask_secrets"): "always",
     ("pxe", "tftp_server"): "$my_ip",

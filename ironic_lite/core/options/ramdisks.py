@@ -143,6 +143,13 @@ class DeployOptions(Group):
         False,
         "Send this login to every server of images, as Ironic does. Any tenant can then read it.",
     )
+    ramdisk_image_download_source: str = text(
+        "http",
+        "Which side fetches the ISO images of virtual media (boot_iso, deploy_iso, rescue_iso): "
+        "http for the BMC itself, local for the conductor, which serves them from http_root. "
+        "ramdisk_image_download_source of instance_info decides for its boot_iso.",
+        choices=["http", "local"],
+    )
     iso_cache_size: int = number(
         20480,
         "MiB of the boot media that nodes' media are made from; one is kept for each kernel, "

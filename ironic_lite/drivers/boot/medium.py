@@ -13,7 +13,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import loaders, modes, sources
-from ironic_lite.images import cache, checksums, configdrive, iso, published
+from ironic_lite.images import cache, checksums, configdrive, download, iso, published
 
 LOG = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ FOLDER = published.MEDIA
 SUFFIX = ".iso"
 """Suffix of media, because some BMCs judge the type of an image by its name."""
 DRIVE_SUFFIX = ".img"
-"""Suffix of configuration drives."""
+"""Suffix of configuration drives and of other images of sticks."""
 
 
 def new_name(task: base.Task, suffix: str = SUFFIX) -> str:
@@ -131,7 +131,7 @@ def handed_on(node: base.Node, parts: sources.Parts) -> bool:
         return False
     if _is_instance(parts):
         return sources.is_handed_on(node.instance_info)
-    return not parts.iso.lower().startswith("file:")
+    return sources.reads_itself({}) and not parts.iso.lower().startswith("file:")
 
 
 @cache.holding()
@@ -179,10 +179,73 @@ def is_here(name: str | None) -> bool:
 
 
 def remove(task: base.Task, *but: str | None) -> None:
-    """Remove the media of a node that were made here, except some."""
+    """Remove the boot media of a node that were made here, except some."""
     task.confirm_lock()  # the folder may be shared, and the media may be another conductor's
     found = (published.root() / FOLDER).glob(f"{task.node.uuid}-*.*")
-    published.remove(*(file for file in found if f"{FOLDER}/{file.name}" not in but))
+    kept = {*but, *_attached(task).values()}
+    published.remove(*(file for file in found if f"{FOLDER}/{file.name}" not in kept))
+
+
+# Images that an operator puts into virtual drives, and that the conductor serves if asked.
+
+ATTACHED_NOTE = "attached_secret_media"
+"""Key of the images served here: device type -> name of the file, which the word secret hides."""
+_IMAGE_PATH = "image_url"
+
+
+def check_attached(node: base.Node, image_url: str) -> None:
+    """Check that an image can be served for a virtual drive, without any request.
+
+    :raises errors.InvalidParameter, errors.MissingParameter: naming the fault.
+    """
+    cache.check(download.read_source(image_url, _IMAGE_PATH), _IMAGE_PATH)
+    published.base(node.driver_info)
+
+
+@cache.holding()
+def attach(task: base.Task, device: str, image_url: str, *, local: bool) -> None:
+    """Put an image into a virtual drive.
+
+    :param local: serve the image from here, instead of having the BMC read its URL.
+    :raises errors.Error: the image is not available, or the BMC refused.
+    """
+    management = task.driver.management
+    if not local:
+        management.attach_virtual_media(task, device, image_url)
+        _keep_attached(task, {**_attached(task), device: None})
+        return
+    image = cache.fetch(image_url, _IMAGE_PATH)
+    name = new_name(task, SUFFIX if device == "cdrom" else DRIVE_SUFFIX)
+    task.confirm_lock()  # fetching may have taken long
+    published.place(image, published.root() / name)
+    try:
+        url = published.url(name, task.node.driver_info)
+        management.attach_virtual_media(task, device, url)
+    except BaseException:
+        published.remove(published.root() / name)
+        raise
+    _keep_attached(task, {**_attached(task), device: name})
+
+
+def detach(task: base.Task, devices: Sequence[str] | None) -> None:
+    """Empty the virtual drives of these types, None for all, and remove the images served here.
+
+    :raises errors.Error: the BMC refused.
+    """
+    task.driver.management.detach_virtual_media(task, devices)
+    _keep_attached(task, {} if devices is None else {**_attached(task), **dict.fromkeys(devices)})
+
+
+def _attached(task: base.Task) -> Mapping[str, str | None]:
+    held: Mapping[str, str | None] = task.recall(ATTACHED_NOTE) or {}
+    return held
+
+
+def _keep_attached(task: base.Task, names: Mapping[str, str | None]) -> None:
+    """Note the images served here, and remove the files of all others."""
+    stale = {*_attached(task).values()} - {*names.values()} - {None}
+    task.keep(ATTACHED_NOTE, {device: name for device, name in names.items() if name} or None)
+    published.remove(*(published.root() / str(name) for name in stale))
 
 
 def cards(task: base.Task) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import JsonView
+from ironic_lite.domain import vocabulary
 from ironic_lite.drivers import base, settings
 from ironic_lite.drivers.boot import loaders, modes
 from ironic_lite.images import cache, checksums, download, verification
@@ -202,6 +203,7 @@ def _missing_advice(missing: Sequence[str], iso: str | None) -> str:
 
 _ISO_FIELD = "instance_info"
 ISO_PATH = f"{_ISO_FIELD}/boot_iso"
+_DOWNLOAD = "ramdisk_image_download_source"
 
 
 def check_iso(info: JsonView) -> None:
@@ -212,12 +214,26 @@ def check_iso(info: JsonView) -> None:
     """
     cache.check(download.read_source(info["boot_iso"], ISO_PATH), ISO_PATH)
     _iso_checksum(info)
+    reads_itself(info)
 
 
 def is_handed_on(info: JsonView) -> bool:
     """Return whether the BMC may read the owner's URL itself, without a check by this service."""
     local = download.read_source(info["boot_iso"], ISO_PATH).file is not None
-    return not local and checksums.wanted(info) is None
+    return reads_itself(info) and not local and checksums.wanted(info) is None
+
+
+def reads_itself(info: JsonView) -> bool:
+    """Return whether a BMC reads an ISO image from its original URL, where it can.
+
+    :param info: ``instance_info`` for an image of an instance, else {}.
+    :raises errors.InvalidParameter: naming ``instance_info/ramdisk_image_download_source``.
+    """
+    given = info.get(_DOWNLOAD)
+    if given not in (None, "", *vocabulary.DOWNLOAD_SOURCES):
+        reason = f"{str(given)[:64]!r} is not one of {', '.join(vocabulary.DOWNLOAD_SOURCES)}"
+        raise errors.InvalidParameter(path=f"{_ISO_FIELD}/{_DOWNLOAD}", reason=reason)
+    return bool((given or config.CONF.deploy[_DOWNLOAD]) == vocabulary.DOWNLOAD_SOURCES[0])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -342,6 +342,47 @@ def test_a_whole_image_is_given_by_its_own_address(machine: bmc.Machine) -> None
     assert inserted(machine) is None
 
 
+@pytest.mark.parametrize("form", ["deploy_iso", "boot_iso", "boot_iso of the node"])
+def test_conductor_fetches_a_whole_image_if_asked(
+    conf: Any, machine: bmc.Machine, web: image_server.Images, form: str
+) -> None:
+    url = f"{web.url}/live.iso"
+    task = node_of(machine, **({"deploy_iso": url} if form == "deploy_iso" else {}))
+    source = {} if form != "boot_iso of the node" else {"ramdisk_image_download_source": "local"}
+    if not source:
+        conf.set_override("ramdisk_image_download_source", "local", group="deploy")
+    try:
+        if form == "deploy_iso":
+            BOOT.prepare_ramdisk(task, {})
+        else:
+            ramdisk_instance(task, boot_iso=url, **source)
+            BOOT.check_ramdisk(task, "instance")
+            BOOT.check_instance(task)
+            BOOT.prepare_instance(task)
+    finally:
+        conf.clear_override("ramdisk_image_download_source", group="deploy")
+    (made,) = media()
+    assert (made.read_bytes(), made.suffix) == (b"an ISO", ".iso")
+    assert inserted(machine) == f"http://192.0.2.1:8080/media/{made.name}"
+    BOOT.clean_up_ramdisk(task)
+    assert media() == []
+
+
+@pytest.mark.parametrize("source", ["swift", "", 7, ["local"]])
+def test_other_sources_of_a_whole_image_are_refused(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, source: object
+) -> None:
+    ramdisk_instance(task, boot_iso=LIVE, ramdisk_image_download_source=source)
+    if source == "":
+        BOOT.check_ramdisk(task, "instance")
+        return
+    with pytest.raises(
+        errors.InvalidParameter,
+        match=r"instance_info/ramdisk_image_download_source: .* is not one of http, local",
+    ):
+        BOOT.check_ramdisk(task, "instance")
+
+
 def test_a_local_whole_image_is_published(machine: bmc.Machine, tmp_path: pathlib.Path) -> None:
     (tmp_path / "agent.iso").write_bytes(b"ISO" * 1000)
     task = node_of(machine, deploy_iso=f"file://{tmp_path}/agent.iso")
