@@ -39,6 +39,7 @@ TOLD: Mapping[str, frozenset[str] | None] = {
     "step_ended": frozenset({FOR_PARENT}),
     "management": frozenset({"fail"}),
     "fault": None,
+    "health": None,
     "taken_over": None,
     "agent_refused": None,
     "hold_added": None,
@@ -216,6 +217,11 @@ def _fault_entry(event: Event, data: JsonView) -> _Told:
     return _Told(MONITORING if watched else _activity_of(data.get("state")), ERROR, data["error"])
 
 
+def _health_entry(event: Event, _data: JsonView) -> _Told:
+    now, before = (event[name] or "unknown" for name in ("after", "before"))
+    return _Told(MONITORING, INFO, f"The health of the machine is {now}; it was {before}.")
+
+
 def _taken_over(_event: Event, data: JsonView) -> _Told:
     return _Told("takeover", INFO, f"Taken over from the conductor {data.get('from')}.")
 
@@ -255,6 +261,7 @@ _TELLERS: Mapping[str, Callable[[Event, JsonView], _Told]] = {
     "step_ended": _step_ended,
     "management": _management_entry,
     "fault": _fault_entry,
+    "health": _health_entry,
     "taken_over": _taken_over,
     "agent_refused": _agent_refused,
     "hold_added": _hold_added,

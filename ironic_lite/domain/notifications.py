@@ -218,6 +218,7 @@ TABLE: tuple[NotificationRule, ...] = (
     _silent_rule("stop_requested", None, "the move that holds or ends the run is reported"),
     _silent_rule("stop_withdrawn", None, "the run continues; its results are reported"),
     _silent_rule("management", None, "Ironic has no such notification; the node shows the result"),
+    _silent_rule("health", None, "Ironic has no such notification; history and node show it"),
     _silent_rule("network", None, "the network service reports its own changes"),
     _silent_rule("overdue", None, "the step continues; its end is reported"),
     _silent_rule("boot_retry", None, "the node still waits; its result is reported"),

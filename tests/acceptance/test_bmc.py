@@ -11,8 +11,20 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.emulators import bmc
 from tests.support import real_socket, service
 from tests.support.service import Service
+from tests.support.webhook_receiver import Receiver
+
+WATCHED = """\
+sync_power_state_interval = 1
+[webhooks]
+allow_http = true
+allowed_networks = 127.0.0.0/8
+[DEFAULT]
+enabled_hardware_types = redfish
+enabled_boot_interfaces = redfish-virtual-media
+"""
 
 
 @pytest.fixture
@@ -92,6 +104,36 @@ def test_the_command_line_client_calls_vendors_methods(running: Service) -> None
     refused = real_socket.baremetal(running.url, "node", "passthru", "call", "r1", "explode")
     assert refused.returncode != 0
     assert "there is no vendor method 'explode'" in refused.stderr
+
+
+@pytest.mark.feature("webhooks")
+def test_health_of_a_machine_reaches_node_events_and_webhooks() -> None:
+    """The power comparison reads it without a further request."""
+    with (
+        bmc.serve(users={"root": "s3cret-w0rd"}) as machine,
+        Receiver().serving() as receiver,
+        service.service(WATCHED) as found,
+    ):
+        status = machine.tree[machine.system]["Status"] = {"Health": "OK"}
+        found.start()
+        found.up()
+        hook = {"url": receiver.url, "kinds": ["health"], "since": "0"}
+        assert found.ask("POST", "/v1/webhooks", hook).status_code == 201
+        found.create("r1", driver="redfish", driver_info=machine.driver_info)
+        found.provision("r1", "manage", "manageable")
+        rested(found, health="OK")
+        before = len(machine.log)
+        status["Health"] = "Critical"
+        rested(found, health="Critical")
+        assert set(machine.log[before:]) == {f"GET {machine.system}"}
+        assert [one["name"] for one in found.get("/v1/nodes?health=Critical")["nodes"]] == ["r1"]
+        events = found.get("/v1/events?since=0&kind=health")["events"]
+        assert [(one["before"], one["after"]) for one in events] == [
+            (None, "OK"),
+            ("OK", "Critical"),
+        ]
+        wanted = [int(one["cursor"]) for one in events]
+        service.until(lambda: receiver.cursors() == wanted, "the webhook")
 
 
 def test_lamps_and_virtual_media_over_http(running: Service) -> None:

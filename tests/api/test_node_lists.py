@@ -139,6 +139,7 @@ def test_filters_pick(api: Client, add_node: AddNode) -> None:
         retired=True,
         shard="s1",
         fault="power failure",
+        health="Critical",
         instance_name="web",
     )["uuid"]
     for query in (
@@ -157,6 +158,7 @@ def test_filters_pick(api: Client, add_node: AddNode) -> None:
         "shard=s1,s2",
         "sharded=yes",
         "fault=power%20failure",
+        "health=Critical",
         "instance_name=web",
     ):
         found = [node["uuid"] for node in api.get(f"/v1/nodes?{query}").json["nodes"]]
@@ -292,6 +294,12 @@ def test_a_filter_by_a_chassis_that_is_not_there_is_told_so(api: Client) -> None
     chassis = api.post("/v1/chassis", {}).json["uuid"]
     assert api.get(f"/v1/nodes?chassis_uuid={chassis}").json["nodes"] == []
     assert api.get(f"/v1/nodes?chassis_uuid={uuid.uuid4()}").status == 404
+
+
+def test_health_is_shown_from_its_version_on(api: Client, add_node: AddNode) -> None:
+    path = f"/v1/nodes/{add_node(health='Warning')['uuid']}"
+    assert api.at("1.109").get(path).json["health"] == "Warning"
+    assert "health" not in api.at("1.108").get(path).json
 
 
 def test_a_filter_by_a_fault_wants_one_that_exists(api: Client, add_node: AddNode) -> None:

@@ -263,7 +263,10 @@ MOST_INSTRUCTIONS = {"sqlite": 1200, "postgresql": 700, "mysql": 700, "mariadb":
 """What a page may cost; a walk past all other nodes costs more than this."""
 SOME = {"sqlite": 200, "postgresql": 20, "mysql": 20, "mariadb": 20}
 """What a page of one value may cost; a sort of all its rows costs more than this."""
-_FILTERS = ("driver", "conductor_group", "resource_class", "owner", "lessee", "shard", "fault")
+_FILTERS = (
+    *("driver", "conductor_group", "resource_class", "owner", "lessee", "shard", "fault"),
+    "health",
+)
 _FLAGS = ("maintenance", "retired")
 SORTED = (*_FILTERS, *_FLAGS, "data_state", "uuid", "name", "instance_uuid", "provision_state")
 
@@ -307,7 +310,7 @@ def _node(number: int) -> dict[str, Any]:
     value = "late" if late else f"early-{number % 2}"
     return {
         **dict.fromkeys(_FILTERS, value),
-        **dict.fromkeys(("owner", "lessee", "shard", "fault"), None if bare else value),
+        **dict.fromkeys(("owner", "lessee", "shard", "fault", "health"), None if bare else value),
         "driver": "rare" if number >= NODES - RARE else value,
         **dict.fromkeys(_FLAGS, late),
         "uuid": new_uuid(),
@@ -563,6 +566,7 @@ FILLED_NODES: dict[str, dict[str, Any]] = {
     "retired": {"retired": True},
     "fault": {"fault": "power failure"},
     "dirty": {"data_state": "dirty"},
+    "health": {"health": "Critical"},
     "held": {"held": True},
     "lessee": {"lessee": "absent"},
     "instance name": {"instance_name": "absent"},

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.domain import raid
+from ironic_lite.domain import health, raid
 from ironic_lite.drivers import base
 from ironic_lite.drivers.base import StepKind
 from ironic_lite.drivers.fake import behaviour, hardware
@@ -275,6 +275,7 @@ SENSE = st.fixed_dictionaries(
         "fake_async_steps": st.lists(STEERED_TITLES) | st.just(["*"]),
         "fake_fail_steps": st.dictionaries(STEERED_TITLES, MESSAGES),
         "fake_fail_power": MESSAGES,
+        "fake_health": st.sampled_from(health.WORDS),
         "fake_fail_verbs": st.dictionaries(st.sampled_from(behaviour.VERBS), MESSAGES),
         "fake_async_verbs": st.lists(st.sampled_from(behaviour.ASYNC_VERBS)),
         "fake_ports": st.lists(st.sampled_from(["52:54:00:12:34:56", "52:54:00:AB:CD:EF"])),
@@ -317,6 +318,7 @@ NONSENSE: list[tuple[str, Any]] = [
     ("fake_fail_power", None),
     ("fake_fail_power", ["broken"]),
     ("fake_fail_power", "x" * 5000),
+    *(("fake_health", value) for value in ("ok", "", None, ["OK"], True)),
     ("fake_fail_verbs", {"clean": "broken"}),
     ("fake_fail_verbs", {"inspect": 5}),
     ("fake_fail_verbs", ["inspect"]),
@@ -380,6 +382,7 @@ def test_sense_is_read_as_it_was_written(info: dict[str, Any]) -> None:
     assert script.async_steps == set(info.get("fake_async_steps", ()))
     assert script.fail_steps == info.get("fake_fail_steps", {})
     assert script.fail_power == info.get("fake_fail_power")
+    assert script.health == info.get("fake_health")
     assert script.fail_verbs == info.get("fake_fail_verbs", {})
     assert script.async_verbs == set(info.get("fake_async_verbs", ()))
     assert script.ports == set(info.get("fake_ports", ()))
@@ -474,7 +477,7 @@ KEYS = {
     "firmware": STEPS,
     "inspect": {"fake_step_seconds", "fake_fail_verbs", "fake_async_verbs", "fake_ports"},
     "management": {*STEPS, "fake_fail_verbs", "fake_fail_calls", "fake_ports", "fake_vendor"},
-    "power": {*STEPS, "fake_fail_power"},
+    "power": {*STEPS, "fake_fail_power", "fake_health"},
     "raid": STEPS,
     "rescue": {"fake_step_seconds", "fake_fail_verbs", "fake_async_verbs"},
     "vendor": {*STEPS, "fake_fail_calls"},

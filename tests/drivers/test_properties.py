@@ -24,11 +24,12 @@ TYPES = ("fake-hardware", "ipmi", "manual-management", "redfish")
 REQUIRED = {"ipmi": "ipmi_address", "redfish": "redfish_address"}
 STEPS = {"fake_step_seconds", "fake_async_steps", "fake_fail_steps"}
 DEPLOY = {*STEPS, "fake_fail_verbs", "fake_steps_unavailable", "fake_agent", "fake_erasures"}
+POWER = {"fake_fail_power", "fake_health"}
 FAKE = {
     "ipmi": DEPLOY,
     "redfish": DEPLOY,
-    "manual-management": {*DEPLOY, "fake_fail_power"},
-    "fake-hardware": {*DEPLOY, "fake_fail_power", "fake_fail_calls", "fake_async_verbs"}
+    "manual-management": {*DEPLOY, *POWER},
+    "fake-hardware": {*DEPLOY, *POWER, "fake_fail_calls", "fake_async_verbs"}
     | {"fake_ports", "fake_vendor"},
 }
 """The keys that are heeded where deploy, or more, is a rehearsal."""
@@ -67,7 +68,7 @@ def test_no_key_is_of_another_kind_of_machine(name: str) -> None:
     real = {key for key in told if not key.startswith("fake_")}
     assert told - real == FAKE[name]
     # A power interface tells all keys of its technology.
-    own = set(found().driver_for(name, {}).power.get_properties()) - STEPS - {"fake_fail_power"}
+    own = set(found().driver_for(name, {}).power.get_properties()) - STEPS - POWER
     assert real == own
     assert bool(real) is (name in REQUIRED)
 

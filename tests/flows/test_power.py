@@ -14,7 +14,11 @@ from ironic_lite.conductor.watch import ownership
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes, sweeps
+from ironic_lite.domain import history
+from ironic_lite.drivers.redfish import power
+from ironic_lite.drivers.redfish.bmc import connection
 from ironic_lite.drivers.registry import Registry
+from tests.emulators import bmc
 from tests.flows.test_children import hold, on_children
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed
@@ -211,6 +215,97 @@ def test_a_driver_with_a_bug_does_not_keep_others_from_being_compared(
     broken = nodes[0]
     act(rig)
     assert [real(rig, node) for node in (nodes[1], nodes[3], nodes[4])] == [ON] * 3
+
+
+def healths(rig: ConductorFixture, node: str) -> list[tuple[str | None, str | None]]:
+    """Return the changes of health in the node's history."""
+    return [(event["before"], event["after"]) for event in rig.events(node, "health")]
+
+
+def test_health_is_recorded_once_for_each_change(rig: ConductorFixture) -> None:
+    node = machine(rig, ON, ON)
+    told = ("OK", "OK", "Critical", "Critical", None)
+    for health in told:
+        rig.edit(node, driver_info={"fake_health": health} if health else {})
+        act(rig)
+        assert (rig.get(node)["health"], rig.get(node)["reservation"]) == (health, None)
+    assert healths(rig, node) == [(None, "OK"), ("OK", "Critical"), ("Critical", None)]
+    entries = [history.entry(cast(Any, event)) for event in rig.events(node, "health")]
+    assert {(one["event_type"], one["severity"]) for one in entries} == {("monitoring", "INFO")}
+    assert entries[1]["event"] == "The health of the machine is Critical; it was OK."
+
+
+def test_health_changes_beside_a_difference_of_the_power(rig: ConductorFixture) -> None:
+    node = machine(rig, ON, OFF, fake_health="Warning")
+    act(rig)
+    row = rig.get(node)
+    assert (row["power_state"], row["health"], real(rig, node)) == (ON, "Warning", ON)
+    assert healths(rig, node) == [(None, "Warning")]
+
+
+def test_health_of_a_machine_between_on_and_off_is_recorded(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        return None if name == "get_power_state" else call()
+
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
+    node = machine(rig, ON, OFF, fake_health="OK")
+    act(rig)
+    assert (rig.get(node)["power_state"], rig.get(node)["health"]) == (ON, "OK")
+
+
+@pytest.mark.parametrize("kept", [{"maintenance": True}, {"retired": True}, {"state": "enroll"}])
+def test_health_of_a_node_outside_the_sweep_stays(
+    rig: ConductorFixture, kept: dict[str, Any]
+) -> None:
+    node = machine(rig, ON, ON, health="OK", fake_health="Critical", **kept)
+    act(rig)
+    assert (rig.get(node)["health"], healths(rig, node)) == ("OK", [])
+
+
+def test_health_stays_if_it_is_not_monitored(build: Callable[..., ConductorFixture]) -> None:
+    rig = build(
+        conductor__enable_health_monitoring=False, conductor__power_state_sync_max_retries=1
+    )
+    node = machine(rig, ON, OFF, health="OK", fake_health="Critical")
+    silent = rig.node("active", power_state=ON, health="OK", fake_fail_power="cable cut")
+    for _ in range(3):
+        act(rig)
+    assert (rig.get(node)["power_state"], rig.get(node)["health"]) == (ON, "OK")
+    assert (rig.get(silent)["fault"], rig.get(silent)["health"]) == ("power failure", "OK")
+
+
+def test_health_of_a_lost_machine_is_unknown_until_it_answers(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    rig = build(conductor__power_state_sync_max_retries=0)
+    node = rig.node("active", power_state=ON, health="OK", fake_fail_power="cable cut")
+    act(rig)
+    assert (rig.get(node)["fault"], rig.get(node)["health"]) == ("power failure", None)
+    rig.edit(node, driver_info={"fake_health": "Warning"})
+    act(rig, "power recovery")
+    assert (rig.get(node)["fault"], rig.get(node)["health"]) == (None, "Warning")
+    assert healths(rig, node) == [("OK", None), (None, "Warning")]
+
+
+def test_health_of_a_redfish_machine_costs_no_request(
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
+    rig = build(registry=cast(Registry, crashes.Replaced(drivers(), power=power.RedfishPower())))
+    with bmc.serve() as served:
+        served.tree[served.system] |= {"PowerState": "On", "Status": {"Health": "OK"}}
+        node = rig.node("active", power_state=ON, driver_info=dict(served.driver_info))
+        act(rig)
+        assert rig.get(node)["health"] == "OK"
+        for status, health in (("OK", "OK"), ("Critical", "Critical"), ("Critical", "Critical")):
+            served.tree[served.system]["Status"]["Health"] = status
+            before = len(served.log)
+            act(rig)
+            assert rig.get(node)["health"] == health
+            assert served.log[before:] == [f"GET {served.system}"]
+    assert healths(rig, node) == [(None, "OK"), ("OK", "Critical")]
 
 
 def test_a_machine_between_on_and_off_is_not_judged(build: Callable[..., ConductorFixture]) -> None:

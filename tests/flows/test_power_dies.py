@@ -98,7 +98,7 @@ def recovers(rig: ConductorFixture) -> None:
 class Sync(NamedTuple):
     """What the sweeps meet: the record, the machine; what they do; how both end.
 
-    :param traces: what history may tell in the end.
+    :param traces: what `traces` may tell in the end.
     :param told: how often the machine may have been told to switch, at least and at most.
     """
 
@@ -106,7 +106,7 @@ class Sync(NamedTuple):
     power: str
     node: Mapping[str, Any]
     end: Mapping[str, Any]
-    traces: tuple[tuple[str, ...], ...]
+    traces: tuple[tuple[str | None, ...], ...]
     silent: bool = False
     late: bool = False
     options: Mapping[str, Any] = MappingProxyType({})
@@ -127,6 +127,22 @@ SYNCS = {
     ),
     "the record learns": Sync(
         sweeps, ON, {"power_state": None}, {"power_state": ON, **WELL}, (("changed",),)
+    ),
+    "health changes with the power": Sync(
+        sweeps,
+        OFF,
+        {"power_state": ON, "driver_info": {"fake_health": "Critical"}},
+        {"power_state": OFF, "health": "Critical", **WELL},
+        ((None, "changed"),),
+        options={"conductor__force_power_state_during_sync": False},
+    ),
+    "health changes": Sync(
+        sweeps,
+        ON,
+        {"power_state": ON, "health": "OK", "driver_info": {"fake_health": "Warning"}},
+        {"health": "Warning", **WELL},
+        ((None,),),
+        deaths={"commit": 2, "call": 1},
     ),
     "the machine is reset": Sync(
         sweeps,
@@ -178,9 +194,9 @@ SYNCS = {
 }
 
 
-def traces(rig: ConductorFixture, node: str) -> tuple[str, ...]:
-    """Return what history tells of power and faults."""
-    kinds = ("power", "fault")
+def traces(rig: ConductorFixture, node: str) -> tuple[str | None, ...]:
+    """Return what history tells of power, faults and, as None, health."""
+    kinds = ("power", "fault", "health")
     return tuple(one["event"] for one in rig.events(node) if one["kind"] in kinds)
 
 

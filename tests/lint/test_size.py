@@ -20,7 +20,7 @@ FOLDERS = {
     "ironic_lite.conductor": (9_500, 54),
     "ironic_lite.core": (5_200, 24),
     "ironic_lite.db": (5_800, 35),
-    "ironic_lite.domain": (6_050, 34),
+    "ironic_lite.domain": (6_050, 35),
     "ironic_lite.drivers": (14_700, 67),
     "ironic_lite.errors": (420, 1),
     "ironic_lite.features": (4_700, 29),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_650, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 68_900, "tokens": 590_000, "files": 352, "small": 65, "single": 64}
+ALL = {"lines": 68_900, "tokens": 590_000, "files": 353, "small": 66, "single": 64}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

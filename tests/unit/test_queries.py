@@ -89,6 +89,7 @@ def test_filters_are_read_by_their_type(name: str, text: str, value: object) -> 
         {"detail": "true", "fields": "uuid"},
         {"fields": "uuid,nothing"},
         {"fault": "boredom"},
+        {"health": "ok"},
     ],
 )
 def test_values_that_cannot_be_read_are_refused_by_their_name(given: dict[str, str]) -> None:
@@ -120,6 +121,7 @@ def test_unknown_arguments_are_named() -> None:
         ("include_children", "true", 83),
         ("parent_node", "x", 83),
         ("instance_name", "x", 104),
+        ("health", "Critical", 109),
     ],
 )
 def test_arguments_newer_than_the_version_are_not_acceptable(

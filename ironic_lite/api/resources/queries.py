@@ -18,7 +18,7 @@ from ironic_lite import errors
 from ironic_lite.api.validation import rules
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import erasure_records, fields, states, verbs
+from ironic_lite.domain import erasure_records, fields, health, states, verbs
 from ironic_lite.domain.states import State
 
 # Parsers of the texts of query arguments.
@@ -103,6 +103,11 @@ def read_node_states(value: str, path: str) -> str | list[str]:
 def read_fault(value: str, path: str) -> str:
     """Read a fault."""
     return read_one_of(value, path, "a fault", sorted(states.FAULTS))
+
+
+def read_health(value: str, path: str) -> str:
+    """Read the health of a machine."""
+    return read_one_of(value, path, "a health", health.WORDS)
 
 
 def read_group(value: str, path: str) -> str:
@@ -276,7 +281,8 @@ NODES = Resource(
         Filter("include_children", 83, read_flag),
         Filter("parent_node", 83, read_text),
         Filter("instance_name", 104, read_text),
-        # Ironic does not have the next two.
+        # Ironic does not have the next four.
+        Filter("health", 109, read_health),
         Filter("held", 1, read_flag),
         Filter("uuid", 1, read_uuids),
         Filter("data_state", 1, read_data_state),

@@ -1,5 +1,7 @@
 """Sweep that compares the stored power state with the machine's and corrects one.
 
+It records the machine's health, too, which comes with the power state.
+
 For some time after a power change it also compares the boot mode and secure boot, which a boot may
 change.
 
@@ -68,12 +70,13 @@ class PowerSync:
         self._most = settings.sync_power_state_workers
         self._few = max(1, self._most // 2)
         self._left = 0.0  # seconds that the threads of this sweep may still wait in vain
-        self._doubtful, self._silent, self._differing, self._lost = (
+        self._doubtful, self._silent, self._differing, self._unwell, self._lost = (
             sweep_threads.BackgroundQueue(self._guard_act(act), most=self._few, halted=halted)
             for act in (
                 self._compare_with_full_timeouts,
                 self._compare_with_full_timeouts,
                 self._correct_node,
+                self._note_health,
                 self._recover_silent_node,
             )
         )
@@ -81,8 +84,8 @@ class PowerSync:
     def sweep(self) -> None:
         """Compare all nodes once, ``[conductor]sync_power_state_workers`` at a time.
 
-        Slow nodes, silent nodes and nodes with a difference go to a background queue each, and may
-        be handled after the end of the sweep.
+        Slow nodes, silent nodes, nodes with a difference and nodes whose health has changed go to a
+        background queue each, and may be handled after the end of the sweep.
         """
         question = functools.partial(sweeps.for_power_sync, skip_states=SKIPPED)
         interval = self._tasks.runtime.conf.conductor.sync_power_state_interval
@@ -99,7 +102,7 @@ class PowerSync:
 
     def settle(self, timeout: float) -> bool:
         """Wait until the background queues are empty; return False if that takes longer."""
-        every = (self._doubtful, self._silent, self._differing, self._lost)
+        every = (self._doubtful, self._silent, self._differing, self._unwell, self._lost)
         return all(lane.wait_idle(timeout) for lane in every)
 
     def recover(self) -> None:
@@ -175,7 +178,10 @@ class PowerSync:
             self._count_failure(node.uuid, why)
 
     def _compare_power(self, node: Node, seconds: float) -> errors.Error | None:
-        """Read the power within this time and act on it; return the error if unreadable."""
+        """Read power and health within this time and act on them; return the error if unreadable.
+
+        The node keeps the health as read, which the queues write.
+        """
         task = self._tasks.view(self._who, node)
         if not task.driver.power.supports_power_sync(task):
             return None
@@ -183,20 +189,42 @@ class PowerSync:
         try:
             task.driver.power.validate(task)
             with deadline.limit(seconds):
-                actual = task.driver.power.get_power_state(task)
+                actual, health = task.driver.power.get_power_and_health(task)
         except Exception as why:  # a driver's fault counts like the machine's
             return error_text.as_error(why)
         self.records.answered(node.uuid, quick=time.monotonic() - begun < QUICK)
-        if actual is None:
-            return None  # between on and off, or unknown: nothing to compare
-        if actual != node.power_state:
+        unwell, node.health = health != node.health, health
+        differs = actual not in (None, node.power_state)
+        if actual is not None and not differs:  # between on and off there is nothing to compare
+            self.records.settled(node.uuid)
+            with deadline.limit(seconds):
+                differs = bool(_boot_changes(task))
+        if differs:
             self._differing.put(node)
-            return None
-        self.records.settled(node.uuid)
-        with deadline.limit(seconds):
-            if _boot_changes(task):
-                self._differing.put(node)
+        elif unwell and self._monitors:
+            self._unwell.put(node)
         return None
+
+    @property
+    def _monitors(self) -> bool:
+        return self._tasks.runtime.conf.conductor.enable_health_monitoring
+
+    def _note_health(self, node: Node) -> None:
+        """Write the health as the sweep has read it, without another question to the machine."""
+        with self._tasks.lock(self._who, node.uuid, patient=False, reserved=False) as task:
+            if watched(task.node) and self._set_health(task, node.health):
+                task.save()
+
+    def _set_health(self, task: Task, health: str | None) -> bool:
+        """Set the health and add its event, to be saved; return whether it has changed."""
+        before = task.node.health
+        if before == health or not self._monitors:
+            return False
+        said = logging.INFO if health in (None, "OK") else logging.WARNING
+        LOG.log(said, "Node %s: its health is %s, it was %s", task.node.uuid, health, before)
+        task.node.health = health
+        task.journal.event("health", before=before, after=health)
+        return True
 
     def _correct_node(self, node: Node) -> None:
         """Read again under the lock, then correct the difference, which may take minutes."""
@@ -204,6 +232,8 @@ class PowerSync:
         with self._tasks.lock(self._who, node_uuid, patient=False, reserved=False) as task:
             if not watched(task.node):
                 return
+            if self._set_health(task, node.health):
+                task.save()
             # The lock blocks clients, so a BMC that is silent now is left to the next sweep.
             with deadline.limit(deadline.UNHURRIED):
                 actual = task.driver.power.get_power_state(task)
@@ -281,6 +311,7 @@ class PowerSync:
             task.node.power_state = None
             cause = failures.of(why, task.journal.hide)
             task.journal.event("fault", event=FAULT, data={"error": reason, "cause": cause})
+            self._set_health(task, None)
             task.save()
         LOG.warning("Node %s: in maintenance until its power can be read again", node_uuid)
         self.records.given_up(node_uuid)
@@ -307,7 +338,7 @@ class PowerSync:
         """End the maintenance of a node if its power can be read within this time."""
         task = self._tasks.view(self._who, node)
         with deadline.limit(seconds):
-            actual = task.driver.power.get_power_state(task)
+            actual, health = task.driver.power.get_power_and_health(task)
         with self._tasks.lock(self._who, node.uuid, patient=False, reserved=False) as task:
             if task.node.fault != FAULT:
                 return
@@ -318,6 +349,7 @@ class PowerSync:
             task.node.fault = None
             task.node.power_state = actual
             task.journal.event("fault", event="recovered", after=actual)
+            self._set_health(task, health)
             task.save()
         LOG.info("Node %s: power can be read again, its maintenance has ended", node.uuid)
 

@@ -298,6 +298,11 @@ class ConductorOptions(Group):
         "Set the power of a machine back to the state in the database. If false, the database "
         "follows the machine.",
     )
+    enable_health_monitoring: bool = switch(
+        True,
+        "Record the health of machines, which their BMCs report with the power state. If false, "
+        "nodes keep their last health.",
+    )
     power_state_change_timeout: int = seconds(
         60, "Seconds a machine may take to be powered on or off.", least=2
     )

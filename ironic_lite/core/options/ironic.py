@@ -379,10 +379,7 @@ _ROWS = (
 _LATER = (
     *(
         _rows(group, names, "not built yet", _never)
-        for group, names in (
-            ("conductor", "enable_health_monitoring"),
-            ("redfish", "enable_verify_bmc_clock"),
-        )
+        for group, names in (("redfish", "enable_verify_bmc_clock"),)
     ),
 )
 OPTIONS: Mapping[tuple[str, str], OptionRow] = dict(itertools.chain(*_ROWS, *_LATER))

@@ -42,6 +42,16 @@ class Power(Interface, abc.ABC):
         :raises errors.HardwareError: no answer, or an unusable one.
         """
 
+    def get_power_and_health(self, task: Task) -> tuple[str | None, str | None]:
+        """Return the power state, and the machine's health if the same answer shows it.
+
+        The power sync calls this method. The health is ``OK``, ``Warning`` or ``Critical``, None
+        if unknown.
+
+        :raises errors.HardwareError: as `get_power_state`.
+        """
+        return self.get_power_state(task), None
+
     @abc.abstractmethod
     def set_power_state(self, task: Task, target: str, timeout: float | None = None) -> None:
         """Switch the power to ``target`` (on, off, soft power off) and wait until it is reached.

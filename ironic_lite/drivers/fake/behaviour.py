@@ -16,7 +16,7 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.domain import erasure_results, step_lists, steps
+from ironic_lite.domain import erasure_results, health, step_lists, steps
 from ironic_lite.drivers import base, settings
 
 VERBS = ("inspect", "rescue", "unrescue", "adopt", "delete", "verify")
@@ -49,6 +49,9 @@ PROPERTIES: Mapping[str, str] = {
         'Dictionary of "interface.step" to a message: these steps fail with it. Optional.'
     ),
     "fake_fail_power": "Message with which every power call fails. Optional.",
+    "fake_health": (
+        f"Health that the power sync reads: {', '.join(health.WORDS)}. Default: unknown. Optional."
+    ),
     "fake_fail_verbs": (
         f"Dictionary of a verb ({', '.join(VERBS)}) to the message it fails with. Optional."
     ),
@@ -85,7 +88,7 @@ _OF_KIND: Mapping[str, tuple[str, ...]] = {
         *("fake_step_seconds", "fake_fail_verbs", "fake_fail_calls", "fake_ports"),
         "fake_vendor",
     ),
-    "power": ("fake_fail_power",),
+    "power": ("fake_fail_power", "fake_health"),
     "rescue": ("fake_step_seconds", "fake_fail_verbs", "fake_async_verbs"),
     "vendor": ("fake_step_seconds", "fake_fail_calls"),
 }
@@ -118,6 +121,7 @@ class Behaviour:
     async_steps: frozenset[str] = frozenset()
     fail_steps: Mapping[str, str] = dataclasses.field(default_factory=dict)
     fail_power: str | None = None
+    health: str | None = None
     fail_verbs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     fail_calls: Mapping[str, str] = dataclasses.field(default_factory=dict)
     async_verbs: frozenset[str] = frozenset()
@@ -274,6 +278,12 @@ def _read_call(key: str, value: object) -> str:
     return str(value)
 
 
+def _read_health(key: str, value: object) -> str:
+    if value not in health.WORDS:
+        raise _refuse_key(key, f"{_shortened_value(value)} is not one of {', '.join(health.WORDS)}")
+    return str(value)
+
+
 def _async_verb(key: str, value: object) -> str:
     if value not in ASYNC_VERBS:
         raise _refuse_key(key, f"{_shortened_value(value)} is not one of {', '.join(ASYNC_VERBS)}")
@@ -353,6 +363,7 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "fake_async_steps": _list_reader(_async_title),
     "fake_fail_steps": _messages_reader(_read_title),
     "fake_fail_power": _read_text_of(_read_message),
+    "fake_health": _read_health,
     "fake_fail_verbs": _messages_reader(_read_verb),
     "fake_fail_calls": _messages_reader(_read_call),
     "fake_async_verbs": _list_reader(_async_verb),

@@ -43,6 +43,10 @@ class FakePower(behaviour.Staged, base.Power):
         state: str = task.recall(POWER_STATE, base.POWER_OFF)
         return state
 
+    def get_power_and_health(self, task: base.Task) -> tuple[str | None, str | None]:
+        """Return the power state, and driver_info/fake_health."""
+        return self.get_power_state(task), behaviour.read_behaviour(task).health
+
     def set_power_state(self, task: base.Task, target: str, timeout: float | None = None) -> None:
         """Remember the state that ``target`` ends in.
 

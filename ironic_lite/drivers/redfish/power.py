@@ -20,6 +20,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ironic_lite import errors
 from ironic_lite.core import bounded_http, clock, config
+from ironic_lite.domain import health
 from ironic_lite.domain.examination import WARNING_DAYS, Check, Verdict, failed, passed, warning
 from ironic_lite.drivers import allowed_networks, base, bmc_bases, deadline
 from ironic_lite.drivers.bmc_bases import PowerChange, PowerCheck
@@ -224,7 +225,11 @@ class RedfishPower(hardware.RedfishInterface, bmc_bases.SwitchingPower):
 
         :raises errors.HardwareError: see `connection.call`; or the state is not one of Redfish.
         """
-        return connection.call(task, _power_state)
+        return self.get_power_and_health(task)[0]
+
+    def get_power_and_health(self, task: base.Task) -> tuple[str | None, str | None]:
+        """Return both from the same GET; the health is the worse one of the system's two."""
+        return connection.call(task, _power_and_health)
 
     def reboot(self, task: base.Task, timeout: float | None = None, *, soft: bool = False) -> None:
         """Power off, softly if asked, and on again; a machine that is off is only powered on.
@@ -371,12 +376,15 @@ def _send_reset(
     return None
 
 
-def _power_state(link: connection.Link) -> str | None:
-    """Return the power state in our words."""
-    word = link.power_word()
+def _power_and_health(link: connection.Link) -> tuple[str | None, str | None]:
+    """Return the power state in our words, and the health."""
+    system = link.system_document()
+    word, status = link.power_word(system), system.get("Status")
+    told = (status.get("Health"), status.get("HealthRollup")) if isinstance(status, dict) else ()
+    found = health.worst(*told)
     if word is None or word in BETWEEN:
-        return None
+        return None, found
     if word not in STATES:
         reason = f"the PowerState {word[:64]!r} is not one of Redfish"
         raise errors.BmcBadAnswer(address=link.node.address, reason=reason)
-    return STATES[word]
+    return STATES[word], found

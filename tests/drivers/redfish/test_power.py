@@ -206,6 +206,38 @@ def test_a_machine_between_states_has_none_that_could_be_told(liar: liars.Liar) 
         assert POWER.get_power_state(bmc_tasks.task_at(liar.address)) is None
 
 
+@pytest.mark.parametrize(
+    ("status", "health"),
+    [
+        ({"Health": "OK"}, "OK"),
+        ({"HealthRollup": "Warning"}, "Warning"),
+        ({"Health": "OK", "HealthRollup": "Critical"}, "Critical"),
+        ({"Health": "Critical", "HealthRollup": "OK"}, "Critical"),
+        ({"Health": None, "HealthRollup": "OK"}, "OK"),
+        ({"Health": "Ill", "HealthRollup": ["OK"]}, None),
+        ({"State": "Enabled"}, None),
+        ("Critical", None),
+        (None, None),
+    ],
+)
+def test_health_is_the_worse_of_two_and_needs_no_request_of_its_own(
+    status: Any, health: str | None
+) -> None:
+    with bmc.serve() as machine:
+        machine.tree[machine.system]["Status"] = status
+        task = bmc_tasks.task_of(machine)
+        state = POWER.get_power_state(task)
+        before = len(machine.log)
+        assert POWER.get_power_and_health(task) == (state, health)
+        assert machine.log[before:] == [f"GET {machine.system}"]
+
+
+def test_health_is_read_between_on_and_off() -> None:
+    with bmc.serve() as machine:
+        machine.tree[machine.system] |= {"PowerState": "PoweringOn", "Status": {"Health": "OK"}}
+        assert POWER.get_power_and_health(bmc_tasks.task_of(machine)) == (None, "OK")
+
+
 def test_a_word_that_redfish_does_not_have_is_a_bad_answer(liar: liars.Liar) -> None:
     liar.power = "Bogus"
     with pytest.raises(errors.BmcBadAnswer, match="'Bogus' is not one of Redfish"):

@@ -21,7 +21,7 @@ chassis = sa.Table(
 
 _FILTERS = (
     *("driver", "maintenance", "fault", "conductor_group", "resource_class", "retired"),
-    *("owner", "lessee", "shard", "data_state"),
+    *("owner", "lessee", "shard", "data_state", "health"),
 )
 
 nodes = sa.Table(

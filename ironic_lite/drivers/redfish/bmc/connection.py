@@ -354,9 +354,12 @@ class Link:
 
     # -- reading --------------------------------------------------------------------------
 
-    def power_word(self) -> str | None:
-        """Return the PowerState of the system in Redfish's word; sends one GET."""
-        word = self.system_document().get("PowerState")
+    def power_word(self, system: Json | None = None) -> str | None:
+        """Return the PowerState of the system in Redfish's word.
+
+        :param system: its document; None sends one GET.
+        """
+        word = (self.system_document() if system is None else system).get("PowerState")
         if not isinstance(word, str | None):
             what = f"PowerState of {self.system_path()} is {type(word).__name__}"
             raise transport.not_json(what)
