@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import os
 from collections.abc import Callable, Iterator
@@ -100,6 +101,35 @@ def test_machine_gets_its_settings_whenever_a_conductor_dies(
                 assert row["driver_internal_info"].get("driver_notes") is None
             else:
                 assert (moment.died, patches(machine)) == (True, [])
+
+
+@pytest.fixture
+def _verifies_clocks(quick: None) -> Iterator[None]:
+    del quick
+    config.CONF.set_override("enable_verify_bmc_clock", True, group="redfish")
+    yield
+    config.CONF.clear_override("enable_verify_bmc_clock", group="redfish")
+
+
+@pytest.mark.usefixtures("_verifies_clocks")
+@pytest.mark.parametrize("what", ["commit", "call"])
+def test_wrong_clock_is_set_whenever_a_conductor_dies(stage: Stage, what: str) -> None:
+    for moment in stage.moments(what, step=STEP, least=2):
+        with bmc.serve() as machine:
+            manager = machine[machine.places.manager]
+            now = datetime.datetime.now(datetime.UTC)
+            wrong = (now + datetime.timedelta(seconds=90)).isoformat()
+            manager["DateTime"] = wrong
+            rig, node = play(moment, Scene("enroll", "manage", {}, "manageable"), machine, "there")
+            told = [one.body for one in machine.requests if one.method == "PATCH"]
+            if not rig.runs(node):
+                assert (moment.died, told) == (True, [])
+                continue
+            row = rig.get(node)
+            assert (row["provision_state"], row["last_error"]) == ("manageable", None)
+            assert manager["DateTime"] != wrong
+            assert all(set(body) == {"DateTime"} for body in told)
+            assert len(told) == 1 or moment.died
 
 
 @pytest.mark.parametrize("what", ["commit", "call"])

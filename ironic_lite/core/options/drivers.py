@@ -272,6 +272,11 @@ class RedfishOptions(Group):
         "than BMCs, some reads of the power state need a login.",
         min=0,
     )
+    enable_verify_bmc_clock: bool = switch(
+        False,
+        "Set the clock of a BMC when its machine is verified, if it is wrong by more than a "
+        "second. Certificates and logs of the BMC need the right time.",
+    )
     raid_config_status_interval: int = seconds(
         60, "Longest pause in seconds between two polls of a task that creates or deletes a volume."
     )

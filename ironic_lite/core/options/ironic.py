@@ -375,14 +375,7 @@ _ROWS = (
     ),
     _rows("dnsmasq", "dhcp_leasefile", "leases are not read"),
 )
-# Options that are to take effect; each leaves this block with what it is for.
-_LATER = (
-    *(
-        _rows(group, names, "not built yet", _never)
-        for group, names in (("redfish", "enable_verify_bmc_clock"),)
-    ),
-)
-OPTIONS: Mapping[tuple[str, str], OptionRow] = dict(itertools.chain(*_ROWS, *_LATER))
+OPTIONS: Mapping[tuple[str, str], OptionRow] = dict(itertools.chain(*_ROWS))
 """By group and name."""
 
 _NO_GLANCE = "images are URLs of http, https or file"

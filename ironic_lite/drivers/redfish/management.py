@@ -363,7 +363,8 @@ CLOCK_ARGS: Mapping[str, Arg] = {
     "datetime_local_offset": Arg("The offset of the BMC's local time from UTC, such as +02:00."),
 }
 
-"""Number and interval in seconds of the checks whether the clock has been set."""
+CLOCK_DRIFT = 1.0
+"""Seconds by which the clock may be wrong before the verification sets it."""
 
 CLOCK_TOLERANCE = 10.0
 """Seconds by which the clock may differ afterwards, as the request itself takes time."""
@@ -381,12 +382,11 @@ def set_clock(task: base.Task, target: object, offset: object) -> None:
     :raises errors.HardwareError: the BMC refused, or shows another time.
     """
     zone, moment = _read_zone(offset), _read_time(target)
-    manager = _with_clock(task)
-    shown = str(manager["DateTime"])
+    manager, _ = _with_clock(task)
     zone = zone or _known_zone(manager)
-    moment = moment or clock.now().replace(tzinfo=datetime.UTC)
-    # A BMC without fractions of seconds refuses them.
-    exact = "microseconds" if "." in shown else "seconds"
+    # A BMC without fractions of seconds refuses them; without the half second it would be late.
+    exact, half = ("microseconds", 0.0) if _has_fractions(manager) else ("seconds", 0.5)
+    moment = moment or _now() + datetime.timedelta(seconds=half)
     body: Json = {"DateTime": moment.astimezone(zone).isoformat(timespec=exact)}
     if offset is not None:
         body["DateTimeLocalOffset"] = offset
@@ -396,11 +396,45 @@ def set_clock(task: base.Task, target: object, offset: object) -> None:
     _await_time(task, path, moment, sent)
 
 
-def _with_clock(task: base.Task) -> Json:
-    """Return the first manager of the system that shows a time."""
-    for manager in resources.managers(task, resources.system(task)):
+def verify_clock(task: base.Task) -> None:
+    """Set the clock of the BMC to now if it is wrong by more than `CLOCK_DRIFT`.
+
+    :raises errors.HardwareError: as `set_clock`.
+    """
+    try:
+        manager, asked = _with_clock(task)
+    except errors.UnsupportedDriverExtension as why:
+        LOG.warning("Node %s: the clock of its BMC is not checked: %s", task.node.uuid, why)
+        return
+    shown, answered = _shown_time(manager), _now()
+    if shown is None:
+        text = "Node %s: the clock of its BMC is not checked: DateTime is no time"
+        LOG.warning(text, task.node.uuid)
+        return
+    drift = datetime.timedelta(seconds=CLOCK_DRIFT)
+    # Without fractions it shows the begin of its second.
+    second = datetime.timedelta(seconds=0 if _has_fractions(manager) else 1)
+    if asked - drift - second <= shown <= answered + drift:
+        return
+    LOG.warning("Node %s: its BMC shows the time %s; it is set", task.node.uuid, shown.isoformat())
+    set_clock(task, None, None)
+
+
+def _now() -> datetime.datetime:
+    return clock.now().replace(tzinfo=datetime.UTC)
+
+
+def _has_fractions(manager: Json) -> bool:
+    return "." in str(manager["DateTime"])
+
+
+def _with_clock(task: base.Task) -> tuple[Json, datetime.datetime]:
+    """Return the first manager of the system that shows a time, and when it was asked."""
+    system, asked = resources.system(task), _now()
+    for manager in resources.managers(task, system):
         if resources.text(manager, "DateTime") and resources.text(manager, "@odata.id"):
-            return manager
+            return manager, asked
+        asked = _now()
     raise resources.lacking(task, "set_bmc_clock", "no manager of the system shows DateTime")
 
 
@@ -635,6 +669,12 @@ class RedfishManagement(hardware.RedfishInterface, bmc_bases.RestartingManagemen
     ) -> None:
         """Set the clock of the BMC, see `set_clock`."""
         set_clock(task, target_datetime, datetime_local_offset)
+
+    @base.verify_step(priority=1, destroys=(), restarts=0)
+    def verify_bmc_clock(self, task: base.Task) -> None:
+        """Set the clock of the BMC if it is wrong and the option requires that."""
+        if config.CONF.redfish.enable_verify_bmc_clock:
+            verify_clock(task)
 
     def ask_bmc(self, task: base.Task, seconds: float) -> None:
         """Read the machine's power from the BMC, within the time limit of any request."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.core import config
+from ironic_lite.core import clock, config
 from ironic_lite.drivers import base, bmc_bases
 from ironic_lite.drivers.redfish import boot, management, power
 from tests.emulators import bmc
@@ -340,6 +340,100 @@ def test_a_refusal_is_told_in_the_bmcs_words(clock_machine: bmc.Machine) -> None
     clock_machine.tricks[f"PATCH {clock_machine.places.manager}"] = bmc.says(400, refusal)
     with pytest.raises(errors.BmcBadAnswer, match="NTP is enabled"):
         run(clock_machine)
+
+
+class RunningClock:
+    """The clock of a BMC that is wrong by some seconds; each request to it takes a while.
+
+    ``now`` is the time of the conductor, in UTC.
+    """
+
+    def __init__(self, machine: bmc.Machine, wrong: float, form: str) -> None:
+        self.machine, self.form = machine, form
+        self.wrong = datetime.timedelta(seconds=wrong)
+        self.now = datetime.datetime(2026, 11, 30, 12, 0, 0, 700_000)
+        self.there, self.back = datetime.timedelta(seconds=0.01), datetime.timedelta(seconds=0.01)
+        machine.tricks[f"GET {machine.places.manager}"] = self.show
+        machine.tricks[f"PATCH {machine.places.manager}"] = self.set
+
+    def show(self, handler: bmc.Handler) -> None:
+        self.now += self.there
+        shown = f"{(self.now + self.wrong).isoformat(timespec=self.form)}Z"
+        self.now += self.back
+        handler.say(200, {**self.machine[self.machine.places.manager], "DateTime": shown})
+
+    def set(self, handler: bmc.Handler) -> None:
+        self.now += self.there
+        wanted = datetime.datetime.fromisoformat(json.loads(handler.body)["DateTime"])
+        self.wrong = wanted.replace(tzinfo=None) - self.now
+        handler.say(200, {})
+
+
+def verify(machine: bmc.Machine) -> bmc_tasks.BmcTask:
+    task = bmc_tasks.task_of(machine)
+    MANAGEMENT.execute_verify_step(task, fake_task.step("management.verify_bmc_clock"))
+    return task
+
+
+@pytest.fixture
+def _verifies() -> Iterator[None]:
+    config.CONF.set_override("enable_verify_bmc_clock", True, group="redfish")
+    yield
+    config.CONF.clear_override("enable_verify_bmc_clock", group="redfish")
+
+
+@pytest.mark.usefixtures("_verifies")
+@pytest.mark.parametrize("form", ["seconds", "milliseconds"])
+@pytest.mark.parametrize(("wrong", "sets"), [(0, 0), (0.7, 0), (-0.7, 0), (90, 1), (-90, 1)])
+def test_verification_sets_a_wrong_clock_once(
+    clock_machine: bmc.Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+    wrong: float,
+    sets: int,
+) -> None:
+    running = RunningClock(clock_machine, wrong, form)
+    monkeypatch.setattr(clock, "now", lambda: running.now)
+    for _ in range(9):
+        verify(clock_machine)
+        running.now += datetime.timedelta(seconds=60.13)
+    assert len(sent(clock_machine)) == sets
+    assert abs(running.wrong.total_seconds()) < 1
+
+
+@pytest.mark.usefixtures("_verifies")
+@pytest.mark.parametrize("way", ["there", "back"])
+def test_time_of_the_request_makes_no_clock_wrong(
+    clock_machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    running = RunningClock(clock_machine, 0.0, "milliseconds")
+    setattr(running, way, datetime.timedelta(seconds=30))
+    monkeypatch.setattr(clock, "now", lambda: running.now)
+    verify(clock_machine)
+    assert sent(clock_machine) == []
+
+
+def test_verification_leaves_the_clock_unless_it_is_enabled(clock_machine: bmc.Machine) -> None:
+    verify(clock_machine)
+    assert clock_machine.log == []
+
+
+@pytest.mark.usefixtures("_verifies")
+@pytest.mark.parametrize("shown", [None, "", "soon"])
+def test_verification_goes_on_without_a_clock(
+    clock_machine: bmc.Machine, caplog: pytest.LogCaptureFixture, shown: str | None
+) -> None:
+    clock_machine[clock_machine.places.manager]["DateTime"] = shown
+    verify(clock_machine)
+    assert sent(clock_machine) == []
+    assert "clock of its BMC is not checked" in caplog.text
+
+
+@pytest.mark.usefixtures("_verifies")
+def test_verification_fails_if_the_clock_cannot_be_set(clock_machine: bmc.Machine) -> None:
+    clock_machine.tricks[f"PATCH {clock_machine.places.manager}"] = bmc.says(200, {})
+    with pytest.raises(errors.HardwareError, match=r"shows 2015-03-13T04:14:33\+06:00 .* NTP"):
+        verify(clock_machine)
 
 
 # Secure boot and boot mode: settings that some machines only take up when they start.
