@@ -404,6 +404,9 @@ def find_agent(subject: NodeSubject) -> Iterator[Verdict]:
     if not subject.boots_ramdisk:
         return
     task = subject.task
+    if "agent_verify_ca" in (task.node.driver_info or {}):
+        text = "driver_info/agent_verify_ca has no effect: the certificate of the agent's heartbeat"
+        yield warning(f"{text} is the only one that is trusted", "Remove agent_verify_ca.")
     addresses = [port.address for port in task.ports]
     for what in (boot_requests.FILE, boot_requests.LOOKUP):
         age = boot_requests.SEEN.seconds_since(what, task.node.uuid, addresses)
@@ -464,8 +467,8 @@ _AFTER: tuple[Check[NodeSubject], ...] = (
     Check(
         "agent",
         "The times of the machine's last request for a boot file and of its last lookup, as far as "
-        "this conductor has served them since its start, and of the agent's last heartbeat. DHCP "
-        "is not examined.",
+        "this conductor has served them since its start, and of the agent's last heartbeat; "
+        "``driver_info/agent_verify_ca``, which has no effect. DHCP is not examined.",
         find_agent,
         "Ask again.",
     ),

@@ -521,6 +521,14 @@ def test_last_boot_file_lookup_and_heartbeat_are_told(options: Set, tmp_path: pa
     ]
 
 
+def test_authority_of_an_agent_in_driver_info_is_a_warning() -> None:
+    node = fake_task.node(boot_interface="ipxe", driver_info={"agent_verify_ca": "/etc/ca.pem"})
+    subject: Any = conductor.NodeSubject(config.CONF, fake_task.FakeTask(node))
+    ((status, text),) = bad(conductor.find_agent(subject))
+    assert status is Status.WARNING
+    assert text.startswith("driver_info/agent_verify_ca has no effect")
+
+
 def test_memory_of_boot_requests_is_bounded() -> None:
     seen = boot_requests.BootRequests(most=2)
     nodes = [str(uuid.UUID(int=number)) for number in range(3)]
