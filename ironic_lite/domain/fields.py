@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
+from ironic_lite.core.options import NOT_BUILT
 
 __all__ = [
     "ALLOCATION",
@@ -163,6 +164,49 @@ AUTODETECT = "autodetect"
 """The deploy interface that chooses another one for the work on a node."""
 ORIGINAL_DEPLOY = "original_deploy_interface"
 """The key of driver_internal_info with the deploy interface that has chosen the one shown."""
+RAMDISK = "ramdisk"
+_YES = frozenset({"true", "yes", "on", "1", "t", "y"})
+
+
+def chosen_deploy(instance_info: JsonView, names: Sequence[str]) -> str | None:
+    """Return the deploy interface that `AUTODETECT` chooses: ramdisk, or the last of the names.
+
+    :param names: [DEFAULT]autodetect_deploy_interfaces; names that are not built do not count.
+    """
+    built = [name for name in names if name not in NOT_BUILT["deploy"]]
+    wanted = str(instance_info.get("ironic_ramdisk_deploy")).lower() in _YES
+    boots = instance_info.get("boot_iso") or all(map(instance_info.get, ("kernel", RAMDISK)))
+    return RAMDISK if RAMDISK in built and wanted and boots else next(reversed(built), None)
+
+
+class DeployInterfaces(TypedDict):
+    """A node's own deploy interface, and the one in use."""
+
+    own: str
+    used: str | None
+
+
+def deploy_interfaces(
+    node: JsonView, names: Sequence[str], *, anew: bool = False
+) -> DeployInterfaces | None:
+    """Return the node's own deploy interface and the one in use, if `AUTODETECT` chooses it.
+
+    :param node: with `DEPLOY_COLUMNS`.
+    :param names: as for `chosen_deploy`.
+    :param anew: choose again, for another instance.
+    """
+    shown, instance = node["deploy_interface"], node["instance_info"] or {}
+    if instance.get("deploy_interface"):  # the instance's own one is used
+        return None
+    own = (node["driver_internal_info"] or {}).get(ORIGINAL_DEPLOY)
+    if own and not anew:
+        return {"own": own, "used": shown}
+    if AUTODETECT not in (own, shown):
+        return None
+    return {"own": AUTODETECT, "used": chosen_deploy(instance, names)}
+
+
+DEPLOY_COLUMNS = ("deploy_interface", "driver_internal_info", "instance_info")
 R = FieldAccess.READ
 
 NODE: tuple[Field, ...] = (

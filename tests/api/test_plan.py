@@ -42,7 +42,7 @@ from tests.support.wsgi_client import Client, Response
 
 Json = dict[str, Any]
 KEYS = {"target", "accepted", "leads_to", "faults", "steps", "ramdisk", "restarts", "destroys"}
-KEYS |= {"seconds", "complete", "incomplete"}
+KEYS |= {"seconds", "complete", "incomplete", "deploy_interface"}
 STEP_KEYS = {"ordinal", "interface", "step", "args", "priority", "abortable", "from", "by"}
 STEP_KEYS |= {"known", "destroys", "restarts", "lasting", "usual_seconds"}
 AGENT = [

@@ -19,6 +19,11 @@ from tests.support.wsgi_client import Client
 
 pytestmark = pytest.mark.feature("why")
 
+PLANNED = {
+    **{"faults": [], "steps": [], "ramdisk": False, "restarts": 0, "destroys": []},
+    **{"complete": True, "incomplete": None},
+}
+
 CALLERS: dict[tuple[str, str | None], int] = {
     ("reader", None): 200,
     ("service", None): 200,
@@ -85,10 +90,7 @@ def test_tag_of_the_node_binds_the_request_that_follows(  # noqa: PLR0917  # the
     path: str,
     body: Any,
 ) -> None:
-    recorder.answers["plan_provision"] = {
-        **{"faults": [], "steps": [], "ramdisk": False, "restarts": 0, "destroys": []},
-        **{"complete": True, "incomplete": None},
-    }
+    recorder.answers["plan_provision"] = PLANNED
     caller, place = callers("admin"), f"/v1/nodes/{node['uuid']}"
     change = [{"op": "add", "path": "/extra/x", "value": 1}]
     answer = caller.request(method, f"{place}/{path}", body)
@@ -98,6 +100,41 @@ def test_tag_of_the_node_binds_the_request_that_follows(  # noqa: PLR0917  # the
     assert caller.patch(place, change, headers=seen).status == 412
     again = caller.request(method, f"{place}/{path}", body)
     assert again.headers["etag"] == caller.get(place).headers["etag"] != seen["If-Match"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        ({"deploy_interface": "direct"}, None),
+        (
+            {"deploy_interface": "autodetect", "provision_state": "available"},
+            {"own": "autodetect", "used": "direct"},
+        ),
+        (
+            {
+                "deploy_interface": "ramdisk",
+                "provision_state": "wait call-back",
+                "driver_internal_info": {"original_deploy_interface": "autodetect"},
+            },
+            {"own": "autodetect", "used": "ramdisk"},
+        ),
+    ],
+)
+def test_both_deploy_interfaces_are_named(
+    callers: Callers,
+    recorder: Recorder,
+    add_node: AddNode,
+    columns: dict[str, Any],
+    shown: dict[str, Any] | None,
+) -> None:
+    recorder.answers["plan_provision"] = PLANNED
+    path = f"/v1/nodes/{add_node(**columns)['uuid']}"
+    why = callers("admin").get(f"{path}/why").json
+    assert why["deploy_interface"] == shown
+    said = "It uses the deploy interface ramdisk, chosen by autodetect." in why["says"]
+    assert said is (shown is not None and shown["used"] == "ramdisk")
+    plan = callers("admin").request("POST", f"{path}/plan", {"target": "deleted"}).json
+    assert plan["deploy_interface"] == shown
 
 
 def test_lists_and_documents_of_nodes_do_not_change(callers: Callers, node: dict[str, Any]) -> None:

@@ -48,6 +48,31 @@ def shown(row: dict[str, Any]) -> tuple[str, str | None]:
     return row["deploy_interface"], row["driver_internal_info"].get(fields.ORIGINAL_DEPLOY)
 
 
+def both(row: dict[str, Any]) -> fields.DeployInterfaces | None:
+    """Return the deploy interfaces that plans and explanations name."""
+    return fields.deploy_interfaces(row, OPTIONS["DEFAULT__autodetect_deploy_interfaces"])
+
+
+def test_interface_that_autodetect_does_not_choose_is_not_named_beside_it() -> None:
+    columns: dict[str, Any] = {"driver_internal_info": None, "instance_info": {}}
+    assert both({**columns, "deploy_interface": "direct"}) is None
+    instance = {"instance_info": {"deploy_interface": "direct"}}
+    assert both({**columns, **instance, "deploy_interface": AUTODETECT}) is None
+    none = fields.deploy_interfaces({**columns, "deploy_interface": AUTODETECT}, ["bootc"])
+    assert none == {"own": AUTODETECT, "used": None}
+
+
+def test_plan_of_another_deployment_names_the_interface_chosen_anew() -> None:
+    row = {
+        "deploy_interface": "fake",
+        "driver_internal_info": {fields.ORIGINAL_DEPLOY: AUTODETECT},
+        "instance_info": {"boot_iso": "http://h/i.iso", "ironic_ramdisk_deploy": True},
+    }
+    assert both(row) == {"own": AUTODETECT, "used": "fake"}
+    anew = fields.deploy_interfaces(row, ["ramdisk", "fake"], anew=True)
+    assert anew == {"own": AUTODETECT, "used": "ramdisk"}
+
+
 @pytest.mark.parametrize(
     ("info", "name"),
     [
@@ -66,6 +91,7 @@ def test_instance_decides(rig: ConductorFixture, info: dict[str, Any], name: str
     assert deploy.AutodetectDeploy().chosen(task) == name
     assert type(task.driver.deploy) is type(rig.service.runtime.registry.interfaces["deploy"][name])
     assert shown(rig.get(node)) == (AUTODETECT, None), "reading changes nothing"
+    assert both(rig.get(node)) == {"own": AUTODETECT, "used": name}
 
 
 def test_node_shows_the_chosen_interface_until_its_clean_after_the_delete(
@@ -80,6 +106,7 @@ def test_node_shows_the_chosen_interface_until_its_clean_after_the_delete(
     rig.ask("deploy", node)
     rig.reaches(node, "wait call-back")
     assert shown(rig.get(node)) == ("fake", AUTODETECT)
+    assert both(rig.get(node)) == {"own": AUTODETECT, "used": "fake"}
     rig.ring(node)
     row = rig.reaches(node, "active")
     assert shown(row) == ("fake", AUTODETECT)

@@ -20,7 +20,8 @@ from ironic_lite.api.validation import schemas, types
 from ironic_lite.core import masking, metrics
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.queries.step_durations import UsualTimes
-from ironic_lite.domain import step_lists, verbs
+from ironic_lite.domain import fields, step_lists, verbs
+from ironic_lite.domain.fields import DeployInterfaces
 from ironic_lite.domain.states import State
 from ironic_lite.domain.step_times import Duration, Usual
 from ironic_lite.domain.steps import DESTROYED, StepKind
@@ -87,6 +88,7 @@ class PlanDocument(TypedDict):
     seconds: Duration | None
     complete: bool
     incomplete: str | None
+    deploy_interface: DeployInterfaces | None
 
 
 def fault_document(why: errors.Error) -> RefusalDocument:
@@ -121,6 +123,7 @@ def plan_document(
     refusals: Sequence[errors.Error],
     planned: Json,
     usual: Mapping[tuple[str, str], Usual | None],
+    deploy: DeployInterfaces | None,
 ) -> PlanDocument:
     """Return the document of a plan.
 
@@ -128,6 +131,7 @@ def plan_document(
     :param refusals: of the API.
     :param planned: the conductor's part.
     :param usual: durations by interface and step.
+    :param deploy: both deploy interfaces, if autodetect chooses.
     """
     faults = _merged([fault_document(why) for why in refusals], planned["faults"])
     steps = [_step(row, usual, body) for row in planned["steps"]]
@@ -143,6 +147,7 @@ def plan_document(
         "seconds": _total(steps),
         "complete": planned["complete"],
         "incomplete": planned["incomplete"],
+        "deploy_interface": deploy,
     }
 
 
@@ -215,9 +220,13 @@ def _total(steps: Sequence[PlannedStep]) -> Duration | None:
     }
 
 
+_DEPLOYS = frozenset(verb.target for verb in verbs.TABLE if verb.event in ("deploy", "rebuild"))
 _RULE = "baremetal:node:plan"
 _RUNS = "baremetal:node:runs:get"
-_COLUMNS = (*provisioning.CHECKED_COLUMNS, "resource_class", "target_provision_state", "generation")
+_COLUMNS = (
+    *(*provisioning.CHECKED_COLUMNS, *fields.DEPLOY_COLUMNS),
+    *("resource_class", "target_provision_state", "generation"),
+)
 _SECONDS = 10.0
 """Time limit of the conductor's part."""
 
@@ -254,13 +263,13 @@ class Plans(expose.Controller):
         return found
 
     def _plan(self, request: Request, body: Json, node: JsonView) -> PlanDocument:
-        target = body["target"]
+        target, names = body["target"], self.service.conf.autodetect_deploy_interfaces
+        deploy = fields.deploy_interfaces(node, names, anew=target in _DEPLOYS)
+        document = functools.partial(plan_document, target, body=body, deploy=deploy)
         try:
             verb = provisioning.find_verb(target, node, request.version)
         except (errors.InvalidState, errors.NodeLocked) as why:
-            return plan_document(
-                target, None, body=body, refusals=[why], planned=unplanned(), usual={}
-            )
+            return document(None, refusals=[why], planned=unplanned(), usual={})
         held = node_holds.of(self.service, request, node)
         asked = VerbRequest(verb, body, node, request.version, self.service.conf, held)
         find = functools.partial(provisioning.to_use, self.service, request)
@@ -271,9 +280,7 @@ class Plans(expose.Controller):
         )
         leads_to = _end_of(verb, node)
         usual = read_durations(self.service.usual, node, planned["steps"])
-        return plan_document(
-            target, leads_to, body=body, refusals=refusals, planned=planned, usual=usual
-        )
+        return document(leads_to, refusals=refusals, planned=planned, usual=usual)
 
 
 def _end_of(verb: verbs.Verb, node: JsonView) -> State | None:

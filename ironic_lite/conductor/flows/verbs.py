@@ -61,6 +61,8 @@ def plan(task: Task, verb: Verb, body: JsonView) -> Json:
 
 def _plan_rows(task: Task, verb: Verb, body: JsonView, found: Findings) -> Json:
     flow, listed = _flow_of(task, verb), None
+    if flow is not None and flow.activity is domain_activities.DEPLOY:
+        task.choose_deploy(anew=True)
     action = _OF_ANY_ACTIVITY.get(verb.event, flow)
     if action is not None and action.plan is not None:
         listed = action.plan(task, verb, body, found)

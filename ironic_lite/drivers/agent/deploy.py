@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from ironic_lite import errors
 from ironic_lite.core import clock, config
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.core.options import NOT_BUILT
-from ironic_lite.domain import erasure_records, erasure_results, fast_track
+from ironic_lite.domain import erasure_records, erasure_results, fast_track, fields
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base, settings
 from ironic_lite.drivers.agent import client, images, logs, ramdisk, steps
@@ -139,33 +138,16 @@ class AgentDeploy(InBand, base.Deploy):
         return base.AgentReport({kind: listed}, version)
 
 
-RAMDISK = "ramdisk"
-
-
 class AutodetectDeploy(AgentDeploy):
     """Chooses ``ramdisk`` or another interface by the instance, and has no steps of its own.
 
     It receives heartbeats, such as those of an inspection, so that fast track finds agents.
     """
 
-    def chosen(self, task: base.Task) -> str:
+    def chosen(self, task: base.Task) -> str | None:
         """Return ``ramdisk`` if the instance is a ramdisk, else the last name of the option."""
-        names = autodetect_names()
-        if _is_ramdisk(task.node.instance_info) and RAMDISK in names:
-            return RAMDISK
-        return names[-1]
-
-
-def autodetect_names() -> list[str]:
-    """Return [DEFAULT]autodetect_deploy_interfaces without names that are not built."""
-    listed = config.CONF.autodetect_deploy_interfaces
-    return [name for name in listed if name not in NOT_BUILT["deploy"]]
-
-
-def _is_ramdisk(info: JsonView) -> bool:
-    """Return whether an instance is a ramdisk, by what is asked for and what is there to boot."""
-    wanted = str(info.get("ironic_ramdisk_deploy")).lower() in settings.TRUE
-    return wanted and bool(info.get("boot_iso") or (info.get("kernel") and info.get("ramdisk")))
+        names = config.CONF.autodetect_deploy_interfaces
+        return fields.chosen_deploy(task.node.instance_info, names)
 
 
 class CustomAgentDeploy(AgentDeploy):

@@ -21,7 +21,7 @@ from ironic_lite.api.validation import types
 from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import events, runs
-from ironic_lite.domain import activities, failures, retries, states, step_lists, verbs
+from ironic_lite.domain import activities, failures, fields, retries, states, step_lists, verbs
 from ironic_lite.domain.activities import StepActivity
 from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.failures import NodeFailure
@@ -56,6 +56,7 @@ class Why(expose.Controller):
     @expose.expose("GET", "/nodes/{ident}/why", types.word)
     def show(self, request: Request, ident: str) -> Json:
         """Return what the node does or waits for, why it failed, and what it takes."""
+        conf = self.service.conf
         checked = (*provisioning.CHECKED_COLUMNS, *bmc_orders.COLUMNS, *OWNERS, "generation")
         columns = tuple(dict.fromkeys((*rules.COLUMNS, *checked, *masking.TEXT_FIELDS)))
         node = _masked(node_lookup.fetch(self.service, request, ident, columns))
@@ -89,7 +90,8 @@ class Why(expose.Controller):
                 batch=facts.get("batch"),
                 offers=offers,
                 orders=tuple(self._orders.offers(request, node, held)),
-                settings=self.service.conf.conductor,
+                settings=conf.conductor,
+                deploy=fields.deploy_interfaces(node, conf.autodetect_deploy_interfaces),
                 now=clock.now(),
             )
         )
@@ -190,6 +192,12 @@ def _ends_first(node: Json) -> str | None:
     return title(step)
 
 
+_OBJECTS = (
+    *("lock", "run", "waits_for", "failure", "maintenance", "batch", "overdue"),
+    "deploy_interface",
+)
+
+
 def _answers() -> Mapping[str, Schemas]:
     from ironic_lite.api.openapi.answers import (  # noqa: PLC0415
         OBJECT,
@@ -213,10 +221,7 @@ def _answers() -> Mapping[str, Schemas]:
         since={"type": ["string", "null"], "format": "date-time"},
         says=TEXT,
         do=TEXT_OR_NULL,
-        **dict.fromkeys(
-            ("lock", "run", "waits_for", "failure", "maintenance", "batch", "overdue"),
-            OBJECT_OR_NULL,
-        ),
+        **dict.fromkeys(_OBJECTS, OBJECT_OR_NULL),
         holds={"type": "array", "items": OBJECT},
         data_state={"enum": [str(state) for state in DataState]},
         verbs={"type": "array", "items": offered},

@@ -17,9 +17,10 @@ from ironic_lite import errors
 from ironic_lite.core import log_lines
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.core.options import Group
-from ironic_lite.domain import activities, failures, node_locks, states, steps, waiting
+from ironic_lite.domain import activities, failures, fields, node_locks, states, steps, waiting
 from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.failures import NodeFailure, OrderOffer, VerbOffer, shortened
+from ironic_lite.domain.fields import DeployInterfaces
 from ironic_lite.domain.holds import Hold
 from ironic_lite.domain.run_stops import How, Stop, StopProgress
 from ironic_lite.domain.states import Kind, State
@@ -33,6 +34,7 @@ COLUMNS = tuple(
             *("name", "driver", "resource_class", "conductor_group", "target_provision_state"),
             *("created_at", "last_error", "maintenance_reason", "protected", "retired"),
             *("run_stop", "data_state", "instance_uuid", "power_state"),
+            *fields.DEPLOY_COLUMNS,
         )
     )
 )
@@ -67,6 +69,7 @@ class Facts:
     :ivar batch: the newest batch with the node, None without one, or without the feature.
     :ivar orders: the orders of the node outside of verbs.
     :ivar settings: the options of ``[conductor]``.
+    :ivar deploy: both deploy interfaces, if autodetect chooses.
     """
 
     node: JsonView
@@ -83,6 +86,7 @@ class Facts:
     refused: Event | None = None
     batch: JsonView | None = None
     orders: Sequence[OrderOffer] = ()
+    deploy: DeployInterfaces | None = None
 
     @property
     def state(self) -> State:
@@ -159,6 +163,7 @@ def _document(facts: Facts) -> Json:
         "holds": [hold.document for hold in facts.held],
         "data_state": str(node["data_state"] or DataState.UNKNOWN),
         "batch": _batch(facts),
+        "deploy_interface": facts.deploy,
         "overdue": facts.overdue,
         "verbs": [offer.document for offer in facts.offers],
         "orders": [order.document for order in facts.orders],
@@ -266,6 +271,7 @@ def _sentences(facts: Facts, shown: JsonView) -> list[str]:
         *limits,
         _about_data(facts, shown),
         _about_batch(shown["batch"]),
+        _about_deploy(facts),
         _about_verbs(facts),
     ]
 
@@ -419,6 +425,13 @@ def _about_holds(shown: JsonView) -> Iterator[str]:
         others = f" {more} more: see holds." if more else ""
         blocks = f"which blocks {', '.join(hold['blocks'])}{_because(hold['reason'])}"
         yield f"It is held ({hold['kind']}), {blocks}{others}"
+
+
+def _about_deploy(facts: Facts) -> str:
+    """Return both deploy interfaces of a node with work that one has chosen the other for."""
+    if facts.deploy is None or facts.kind is Kind.STABLE:
+        return ""
+    return f"It uses the deploy interface {facts.deploy['used']}, chosen by {facts.deploy['own']}."
 
 
 def _about_data(facts: Facts, shown: JsonView) -> str:
