@@ -6,7 +6,7 @@ import concurrent.futures
 import datetime
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -223,8 +223,8 @@ def test_machines_that_wait_are_limited(site: Site) -> None:
     assert [site.reports(report(number)).status for number in (4, 5)] == [200, 404]
 
 
-def add_rule(site: Site, *actions: Json) -> None:
-    body = {"description": "a rule", "actions": list(actions), "conditions": []}
+def add_rule(site: Site, *actions: Json, conditions: Sequence[Json] = ()) -> None:
+    body = {"description": "a rule", "actions": list(actions), "conditions": list(conditions)}
     answer = site.whole.api.at(115).post("/v1/inspection_rules", body)
     assert answer.status == 201, answer.body
 
@@ -238,6 +238,18 @@ def test_rules_complete_the_node(site: Site) -> None:
     (row,) = site.nodes()
     assert (row["name"], row["driver_info"]) == ("found-2", {"ipmi_address": BMC})
     assert row["provision_state"] == "enroll"
+
+
+def test_rule_may_apply_to_discovered_machines_alone(site: Site) -> None:
+    """The page of inspections has this condition in place of a scope."""
+    found = {"op": "is-true", "args": {"value": "{plugin_data[auto_discovered]}"}}
+    action = {"op": "set-attribute", "args": {"path": "/description", "value": "found"}}
+    add_rule(site, action, conditions=[found])
+    enrolled = site.rig.node("manageable")
+    row = site.rig.call("inspect", enrolled)
+    assert (row["provision_state"], row["description"]) == ("manageable", None)
+    assert site.reports().status == 200
+    assert site.nodes()[-1]["description"] == "found"
 
 
 @pytest.mark.parametrize("why", ["rule", "ramdisk", "name"])

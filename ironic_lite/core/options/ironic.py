@@ -260,7 +260,7 @@ _ROWS = (
     ),
     _rows("deploy", "iso_master_path iso_cache_ttl http_image_subdir", _CACHE),
     # [inspector], [auto_discovery], [inventory]
-    _rows("auto_discovery", "inspection_scope", "rules have no scope: all of them apply"),
+    _rows("auto_discovery", "inspection_scope", "all rules apply, as in Ironic itself"),
     _rows(
         "inspector",
         "status_check_period callback_endpoint_override",
