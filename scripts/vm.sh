@@ -59,10 +59,10 @@ if [[ " $* " == *" --image partition "* ]]; then
     tests/vm/system.sh "$folder/system" THE-INSTANCE-HAS-STARTED
 fi
 # The system Python, because it has the libvirt library.
-if ! "$folder/venv/bin/python" -c 'import libvirt, sushy_tools, virtualbmc' 2> /dev/null; then
+if ! "$folder/venv/bin/python" -c 'import libvirt, sushy_tools, virtualbmc, virt.firmware' 2> /dev/null; then
     /usr/bin/python3 -m venv --clear --system-site-packages "$folder/venv"
     "$folder/venv/bin/pip" install --quiet --disable-pip-version-check \
-        'sushy-tools>=2.0' bcrypt virtualbmc
+        'sushy-tools>=2.0' bcrypt virtualbmc virt-firmware
 fi
 
 # The end of a namespace's first process ends all others; until then it must reap orphans, as bash

@@ -590,7 +590,13 @@ def test_setting_that_a_driver_refuses_is_a_failed_check(rig: ConductorFixture) 
 
 
 @pytest.mark.parametrize(
-    ("boot", "status"), [("ipxe", Status.FAILED), ("redfish-virtual-media", Status.WARNING)]
+    ("boot", "status"),
+    [
+        *((name, Status.FAILED) for name in ("ipxe", "pxe", "http-ipxe", "http")),
+        ("redfish-virtual-media", Status.WARNING),
+        ("idrac-redfish-virtual-media", Status.WARNING),
+        ("redfish-https", Status.WARNING),
+    ],
 )
 def test_node_without_a_port_to_boot_from_is_reported(boot: str, status: Status) -> None:
     task: Any = fake_task.FakeTask(fake_task.node(boot_interface=boot))

@@ -14,13 +14,16 @@ import time
 from collections.abc import Sequence
 
 from ironic_lite.drivers.boot import servers
+from tests.support import certificates
 from tests.support.ports import free_port
 from tests.support.service import SCRIPTS, Service
 from tests.vm import journey, rack
 from tests.vm.image import run
 from tests.vm.story import Story
 
-_BOOTS = ("redfish-virtual-media", "ipxe", "pxe")
+_BOOTS = ("redfish-virtual-media", "ipxe", "pxe", "http-ipxe", "http", "redfish-https")
+_BY_DHCP = frozenset({"ipxe", "pxe", "http-ipxe", "http"})
+_BY_DNSMASQ = _BY_DHCP - {"pxe"}
 _LOADERS = {
     ("ipxe", "uefi"): ("snponly.efi",),
     ("ipxe", "bios"): ("undionly.kpxe",),
@@ -28,6 +31,11 @@ _LOADERS = {
     ("pxe", "bios"): ("pxelinux.0", "ldlinux.c32"),
 }
 """What firmware is led to by TFTP."""
+_HTTP_LOADERS = {
+    "http-ipxe": {"snponly.efi": servers.SOURCES["snponly.efi"].path},
+    "http": {"bootx64.efi": "{ramdisk}/grubhttp.efi"},
+}
+"""What the service itself copies for firmware that boots by HTTP."""
 _SETTINGS = """\
 clean_callback_timeout = {patience}
 deploy_callback_timeout = {patience}
@@ -42,7 +50,7 @@ file_url_allowed_paths = {folder}/images
 [DEFAULT]
 debug = {debug}
 enabled_hardware_types = redfish,ipmi
-enabled_boot_interfaces = redfish-virtual-media,{network_boot}
+enabled_boot_interfaces = redfish-virtual-media,redfish-https,{network_boot}
 enabled_rescue_interfaces = agent,no-rescue
 enabled_deploy_interfaces = direct
 enabled_network_interfaces = noop
@@ -64,12 +72,14 @@ kernel_append_params = console=ttyS0
 [pxe]
 kernel_append_params = console=ttyS0
 tftp_root = {folder}/tftp
+loader_file_paths = {loaders}
 [dhcp]
 dhcp_provider = {dhcp}
 [dnsmasq]
 dhcp_hostsdir = {folder}/dhcp-hosts
 dhcp_optsdir = {folder}/dhcp-options
 [agent]
+api_ca_file = {folder}/authority.pem
 allowed_networks = 0.0.0.0/0
 image_download_source = local
 enable_bios_bootloader_install = true
@@ -92,6 +102,7 @@ def main(words: Sequence[str] | None = None) -> int:
     machine = rack.Rack(folder, asked.folder / "venv", asked.accelerator, asked.memory)
     machine.more_disks = asked.life == journey.ERASURE
     machine.driver, machine.firmware = asked.bmc, asked.firmware
+    machine.takes_url = asked.boot == "redfish-https"
     try:
         with rack.running(machine, _dnsmasq(folder, up, asked)):
             fault = _lead(up, machine, story, asked)
@@ -128,6 +139,9 @@ def _lead(up: Service, machine: rack.Rack, story: Story, asked: argparse.Namespa
 
 def _service(folder: pathlib.Path, asked: argparse.Namespace) -> Service:
     up = Service(folder)
+    certificates.write(folder, 100, "authority")
+    found = _HTTP_LOADERS.get(asked.boot, {})
+    loaders = {name: path.format(ramdisk=asked.folder / "ramdisk") for name, path in found.items()}
     more = _SETTINGS.format(
         folder=folder,
         ramdisk=asked.folder / "ramdisk",
@@ -138,7 +152,8 @@ def _service(folder: pathlib.Path, asked: argparse.Namespace) -> Service:
         debug=asked.debug,
         dhcp=asked.dhcp,
         cleans=asked.life in journey.CLEANED,
-        network_boot="pxe" if asked.boot == "pxe" else "ipxe",
+        network_boot=asked.boot if asked.boot in _BY_DHCP else "ipxe",
+        loaders=",".join(f"{name}:{path}" for name, path in loaders.items()),
     )
     with up.settings.open("a") as file:
         file.write(more)
@@ -168,7 +183,7 @@ def _asked(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--patience", type=float, default=1200, help="seconds a verb may take")
     parser.add_argument("--debug", action="store_true", help="log all that the service does")
     asked = parser.parse_args(words)
-    asked.dhcp = asked.dhcp or ("dnsmasq" if asked.boot == "ipxe" else "none")
+    asked.dhcp = asked.dhcp or ("dnsmasq" if asked.boot in _BY_DNSMASQ else "none")
     return asked
 
 

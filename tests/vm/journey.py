@@ -27,6 +27,8 @@ ERASURE = "erasure"
 CLEANED = frozenset({"whole", "clean"})
 """Lives with cleanings; the others have none."""
 _LOOK_SECONDS = 0.5
+_BY_HTTP = frozenset({"http-ipxe", "http", "redfish-https"})
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _VALID = ("power", "management", "boot", "network", "rescue")
 _SHOWN = "lsblk --noheadings --output LABEL /dev/vda"
 _READ = "sudo sh -c 'mount -r LABEL=config-2 /mnt && cat /mnt/openstack/latest/meta_data.json'"
@@ -36,6 +38,7 @@ _SEEN = {
 }
 """What tells, for a type of image, that it is on the disk."""
 _AGENT = "systemctl is-active ironic-agent || true"
+_TRUSTED = "cat /etc/ironic-python-agent/authority.pem"
 
 
 class Failed(Exception):
@@ -233,14 +236,16 @@ class Journey:
         self.story.say(f"{login.USER} is logged in at {address} by its password")
         self._check(not self._lets_in(PASSWORD[:-1]), "that another password is refused")
         right = login.Login(self.up.folder, address, PASSWORD)
-        asked = [_SHOWN, _SEEN[self.way.image_type], _AGENT]
+        asked = [_SHOWN, _SEEN[self.way.image_type], _AGENT, _TRUSTED]
         asked += [_READ] if self.way.life != "rescue" else []
         try:
-            labels, found, agent, *told = map(right.run, asked)
+            labels, found, agent, trusted, *told = map(right.run, asked)
         except login.Refused as why:
             raise Failed(f"rescued, {why}") from None
         self._check(int(found) > 0, "the image on the disk")
         self._check(agent.strip() == "inactive", f"an agent that has ended for good: {agent}")
+        authority = (self.up.folder / "authority.pem").read_text()
+        self._check(trusted.strip() == authority.strip(), f"the authority, not {trusted!r}")
         self._check(all(OF_CONFIGURATION in one for one in told), f"a config drive, not {told}")
         self.story.say(f"it sees the image on the disk, and what is told there: {labels.split()}")
 
@@ -256,6 +261,8 @@ class Journey:
         self.story.say(f"the disk holds zeros only: {self._used()}")
 
     def _nothing_left(self) -> None:
+        if self.way.boot in _BY_HTTP:
+            self._check_http()
         node = self._get(f"/v1/nodes/{NODE}")
         known = [key for key in node["driver_internal_info"] if key.startswith("agent_")]
         self._check(not known, f"nothing known of an agent: {known}")
@@ -264,6 +271,14 @@ class Journey:
         media = [*root.glob("media/*"), *root.glob("images/*"), *root.glob("pxelinux.cfg/*")]
         self._check(not media, f"no boot files or images: {media}")
         self.story.say("the machine is off, no media, images or agents are left")
+
+    def _check_http(self) -> None:
+        """Check that firmware itself has read by HTTP, and nothing by TFTP."""
+        found = [line for line in self.machine.requests if "UefiHttpBoot" in line]
+        self._check(found, f"requests of firmware: {self.machine.requests}")
+        self._check(not self.machine.by_tftp, f"no TFTP: {self.machine.by_tftp}")
+        paths = sorted({re.sub(f"{_UUID}-.*?[.]iso", "NODE-***.iso", line) for line in found})
+        self.story.say(f"firmware has read by HTTP, and nothing by TFTP: {', '.join(paths)}")
 
     def _check(self, well: object, about: str) -> None:
         if not well:

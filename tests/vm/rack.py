@@ -12,7 +12,9 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,7 +23,7 @@ import requests
 
 from tests.emulators import redfish
 from tests.support.ports import free_port
-from tests.vm import disk
+from tests.vm import disk, http_uri
 from tests.vm.image import run
 
 ADDRESS = "192.0.2.1"
@@ -135,6 +137,10 @@ server_port = {port}
 logfile = {state}/log
 """
 _IPMI_PORT = 6230
+_REQUEST = re.compile(
+    rb"(?:GET|HEAD) (\S+) HTTP/1\.[01]\r\n(?:.*\r\n)*?User-Agent: *([^\r\n]+)", re.IGNORECASE
+)
+_EVERY_PROTOCOL = 3  # ETH_P_ALL
 
 
 @dataclasses.dataclass
@@ -148,6 +154,7 @@ class Rack:
     :param firmware: ``uefi`` or ``bios``.
     :param driver: ``redfish`` or ``ipmi``, which its BMC speaks.
     :param more_disks: it has a read-only disk, and one whose writes fail, too.
+    :param takes_url: its BMC takes a URL for the firmware, which `http_uri` adds.
     """
 
     folder: pathlib.Path
@@ -157,6 +164,7 @@ class Rack:
     firmware: str = "uefi"
     driver: str = "redfish"
     more_disks: bool = False
+    takes_url: bool = False
     driver_info: dict[str, Any] = dataclasses.field(default_factory=dict)
     _started: list[subprocess.Popen[bytes]] = dataclasses.field(default_factory=list)
 
@@ -204,6 +212,19 @@ class Rack:
         lines = "".join(f'    <qemu:arg value="{word}"/>\n' for word in words)
         return f"  <qemu:commandline>\n{lines}  </qemu:commandline>\n" if words else ""
 
+    @property
+    def requests(self) -> list[str]:
+        """Path and user agent of each request by HTTP that the machine has sent."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.folder / "access.log").read_text().splitlines()
+        return []
+
+    @property
+    def by_tftp(self) -> list[str]:
+        """What dnsmasq has sent by TFTP."""
+        lines = (self.folder / "dnsmasq.log").read_text().splitlines()
+        return [line for line in lines if "dnsmasq-tftp" in line and " sent " in line]
+
     def start(self, dnsmasq: pathlib.Path) -> None:
         """Build all of it; the machine is off.
 
@@ -211,6 +232,7 @@ class Rack:
         """
         leases = f"--dhcp-leasefile={self.folder / 'leases'}"
         said = ("--log-facility=-", "--log-dhcp", "--keep-in-foreground", "--user=root")
+        threading.Thread(target=self._listen, daemon=True).start()
         self._start("dnsmasq", *said, leases, f"--conf-file={dnsmasq}")
         self._libvirt()
         disk.make(self.disk)
@@ -258,12 +280,27 @@ class Rack:
         ask = requests.Session()
         ask.trust_env = False
         _until(lambda: ask.get(f"{address}/redfish/v1/", timeout=10).ok, "sushy-emulator", daemon)
+        if self.takes_url:
+            port = free_port()
+            http_uri.serve(address, port, self.programs)
+            address = f"http://127.0.0.1:{port}"
         self.driver_info = {
             "redfish_address": address,
             "redfish_system_id": f"/redfish/v1/Systems/{UUID}",
             "redfish_username": USER,
             "redfish_password": PASSWORD,
         }
+
+    def _listen(self) -> None:
+        """Write down the requests by HTTP that pass the bridge."""
+        kind, every = socket.SOCK_RAW, socket.htons(_EVERY_PROTOCOL)
+        with socket.socket(socket.AF_PACKET, kind, every) as sock:
+            sock.bind((BRIDGE, 0))
+            while True:
+                found = _REQUEST.search(sock.recv(65536))
+                if found:
+                    with (self.folder / "access.log").open("ab") as file:
+                        file.write(b"%s %s\n" % found.groups())
 
     def _virtualbmc(self) -> None:
         state = self.folder / "bmc"

@@ -1179,6 +1179,23 @@ def _netboot(conf: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str
     return prefork.run(command, env=service.environment(), timeout=60)
 
 
+@pytest.mark.parametrize(
+    ("interface", "loader"), [("http-ipxe", "snponly.efi"), ("http", "bootx64.efi")]
+)
+def test_command_writes_the_servers_of_boot_by_http(
+    tmp_path: pathlib.Path, interface: str, loader: str
+) -> None:
+    text = f"http_url = http://192.0.2.7:8080\nhttp_root = {tmp_path}/http\n"
+    done = _show(tmp_path, f"{text}[DEFAULT]\nenabled_boot_interfaces = fake,{interface}\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "dhcp-vendorclass=set:http,HTTPClient\n" in done.stdout
+    assert f"tag:http,http://192.0.2.7:8080/{loader}\n" in done.stdout
+    assert "enable-tftp" not in done.stdout
+    done = _show(tmp_path, f"{text}[DEFAULT]\nenabled_boot_interfaces = fake\n")
+    assert done.returncode == 2
+    assert "has none of http, http-ipxe, ipxe, pxe" in done.stderr
+
+
 def test_a_folder_that_another_web_server_cannot_enter_is_refused(tmp_path: pathlib.Path) -> None:
     done = _show(tmp_path, "http_url = http://x:80")
     assert (done.returncode, done.stdout) == (2, "")

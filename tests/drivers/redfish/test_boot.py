@@ -1051,6 +1051,26 @@ def test_node_decides_how_often_firmware_boots_the_url(
     assert device(machine) == ("UefiHttp", word)
 
 
+def test_repeated_order_sends_a_new_medium_and_leaves_no_other(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask
+) -> None:
+    """A conductor dies before the order, or after it; the next owner repeats all of it."""
+    machine.tricks["PATCH *"] = bmc.hangs_up
+    with pytest.raises(errors.HardwareError):
+        HTTPS.prepare_ramdisk(far, TOKEN)
+    del machine.tricks["PATCH *"]
+    sent = []
+    for _ in range(2):
+        HTTPS.prepare_ramdisk(far, TOKEN)
+        (made,) = media()
+        sent.append(boots(machine)["HttpBootUri"])
+        assert sent[-1] == f"http://192.0.2.1:8080/media/{made.name}"
+    assert sent[0] != sent[1]
+    machine.tricks["PATCH *"] = bmc.hangs_up
+    HTTPS.clean_up_ramdisk(far)
+    assert (media(), far.recall(boot.MEDIUM_NOTE)) == ([], None)
+
+
 @pytest.mark.parametrize("place", ["external_http_url", "[deploy]external_http_url"])
 def test_bmc_is_told_the_url_for_bmcs(
     machine: bmc.Machine, far: bmc_tasks.BmcTask, conf: Any, place: str
