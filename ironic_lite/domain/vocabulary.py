@@ -34,6 +34,9 @@ def is_node_name(text: str) -> bool:
     )
 
 
+HEALTH = ("OK", "Warning", "Critical")
+"""Health of a machine in the words of Redfish and Ironic, the best first."""
+
 # Capabilities in ``properties.capabilities``: ``"a:x,b:y"``, ``{"a": "x"}``, or its JSON text.
 
 DEPLOYED_MODE = "deploy_boot_mode"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.domain import health, raid
+from ironic_lite.domain import raid, vocabulary
 from ironic_lite.drivers import base
 from ironic_lite.drivers.base import StepKind
 from ironic_lite.drivers.fake import behaviour, hardware
@@ -275,7 +275,7 @@ SENSE = st.fixed_dictionaries(
         "fake_async_steps": st.lists(STEERED_TITLES) | st.just(["*"]),
         "fake_fail_steps": st.dictionaries(STEERED_TITLES, MESSAGES),
         "fake_fail_power": MESSAGES,
-        "fake_health": st.sampled_from(health.WORDS),
+        "fake_health": st.sampled_from(vocabulary.HEALTH),
         "fake_fail_verbs": st.dictionaries(st.sampled_from(behaviour.VERBS), MESSAGES),
         "fake_async_verbs": st.lists(st.sampled_from(behaviour.ASYNC_VERBS)),
         "fake_ports": st.lists(st.sampled_from(["52:54:00:12:34:56", "52:54:00:AB:CD:EF"])),

@@ -18,7 +18,7 @@ from ironic_lite import errors
 from ironic_lite.api.validation import rules
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import erasure_records, fields, health, states, verbs
+from ironic_lite.domain import erasure_records, fields, states, verbs, vocabulary
 from ironic_lite.domain.states import State
 
 # Parsers of the texts of query arguments.
@@ -107,7 +107,7 @@ def read_fault(value: str, path: str) -> str:
 
 def read_health(value: str, path: str) -> str:
     """Read the health of a machine."""
-    return read_one_of(value, path, "a health", health.WORDS)
+    return read_one_of(value, path, "a health", vocabulary.HEALTH)
 
 
 def read_group(value: str, path: str) -> str:

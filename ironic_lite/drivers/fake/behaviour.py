@@ -16,7 +16,7 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.domain import erasure_results, health, step_lists, steps
+from ironic_lite.domain import erasure_results, step_lists, steps, vocabulary
 from ironic_lite.drivers import base, settings
 
 VERBS = ("inspect", "rescue", "unrescue", "adopt", "delete", "verify")
@@ -50,7 +50,8 @@ PROPERTIES: Mapping[str, str] = {
     ),
     "fake_fail_power": "Message with which every power call fails. Optional.",
     "fake_health": (
-        f"Health that the power sync reads: {', '.join(health.WORDS)}. Default: unknown. Optional."
+        f"Health that the power sync reads: {', '.join(vocabulary.HEALTH)}. Default: unknown. "
+        "Optional."
     ),
     "fake_fail_verbs": (
         f"Dictionary of a verb ({', '.join(VERBS)}) to the message it fails with. Optional."
@@ -279,8 +280,9 @@ def _read_call(key: str, value: object) -> str:
 
 
 def _read_health(key: str, value: object) -> str:
-    if value not in health.WORDS:
-        raise _refuse_key(key, f"{_shortened_value(value)} is not one of {', '.join(health.WORDS)}")
+    if value not in vocabulary.HEALTH:
+        words = ", ".join(vocabulary.HEALTH)
+        raise _refuse_key(key, f"{_shortened_value(value)} is not one of {words}")
     return str(value)
 
 

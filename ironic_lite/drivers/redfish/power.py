@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ironic_lite import errors
 from ironic_lite.core import bounded_http, clock, config
-from ironic_lite.domain import health
+from ironic_lite.domain import vocabulary
 from ironic_lite.domain.examination import WARNING_DAYS, Check, Verdict, failed, passed, warning
 from ironic_lite.drivers import allowed_networks, base, bmc_bases, deadline
 from ironic_lite.drivers.bmc_bases import PowerChange, PowerCheck
@@ -381,7 +381,7 @@ def _power_and_health(link: connection.Link) -> tuple[str | None, str | None]:
     system = link.system_document()
     word, status = link.power_word(system), system.get("Status")
     told = (status.get("Health"), status.get("HealthRollup")) if isinstance(status, dict) else ()
-    found = health.worst(*told)
+    found = next((word for word in reversed(vocabulary.HEALTH) if word in told), None)
     if word is None or word in BETWEEN:
         return None, found
     if word not in STATES:
