@@ -2,8 +2,10 @@
 # Build the system that machines are booted into: scripts/ramdisk.sh FOLDER
 #
 # FOLDER/agent.kernel, FOLDER/agent.initramfs and FOLDER/esp.img are what [conductor]deploy_kernel,
-# deploy_ramdisk and bootloader want, FOLDER/grubhttp.efi is the loader of the boot interface http: Debian with an unmodified ironic-python-agent and our hardware
-# manager that reports erasures (scripts/ramdisk/evidence), for x86-64. What stands already is not built again; remove FOLDER to start again. See docs/ramdisk.rst.
+# deploy_ramdisk and bootloader want; FOLDER/grubhttp.efi is the loader of the boot interface http.
+# It is Debian for x86-64 with an unmodified ironic-python-agent and our hardware manager that
+# reports erasures (scripts/ramdisk/evidence). What stands already is not built again; remove FOLDER
+# to start again. See docs/ramdisk.rst.
 #
 # Environment:
 #   SUITE            Debian's release (bookworm), of MIRROR (http://deb.debian.org/debian)

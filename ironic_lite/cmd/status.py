@@ -16,6 +16,7 @@ import http.client  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 import pathlib  # noqa: E402
+import re  # noqa: E402
 import socket  # noqa: E402
 import ssl  # noqa: E402
 import sys  # noqa: E402
@@ -511,6 +512,8 @@ def _check_row(one: config.Judgement) -> Json:
     option = one.option
     secret = masking.secret(option.name) or option.name.endswith("_key")
     value = ", ".join(option.values)
+    if option.name == "transport_url":  # it may have several hosts, each with a login
+        value = re.sub("(?<=://).*(?=@)", masking.MASK, value, flags=re.DOTALL)
     return {
         "verdict": one.verdict.value,
         "group": option.group,

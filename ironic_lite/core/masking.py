@@ -51,9 +51,8 @@ _SECRET_IN: Mapping[str, frozenset[str]] = {
 _PATH = re.compile(r"/?[\w-]+([/.][\w-]+)+")
 _WORD = re.compile(r"/?[\w-]+")
 _ARGS = "args"
-# A URL of a message broker may have several hosts, each with a login, after commas.
-_URL_LOGIN = re.compile(r"(?:(?<=://)|(?<=,))([^/\s:@,]*):[^/\s@]*(?=@)")
-_MASKED_LOGIN = re.compile(rf"(?:://|,)[^/\s:@,]*:{re.escape(MASK)}@")
+_URL_LOGIN = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]*(?=@)")
+_MASKED_LOGIN = re.compile(rf"://[^/\s:@]*:{re.escape(MASK)}@")
 _REMEMBERED = 64
 """Longest key, in characters, whose judgement is cached; clients choose keys."""
 # The suffix that images.published.secret_name adds to the UUID of a node.

@@ -54,7 +54,7 @@ def get_capability(known: object, name: str) -> str | None:
     if isinstance(known, str) and known.lstrip().startswith("{"):
         try:
             known = json.loads(known)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     elif isinstance(known, str):
         pairs = (item.partition(":") for item in known.split(","))

@@ -203,6 +203,13 @@ def _interface(address: str, beside: Json) -> ipaddress.IPv4Interface | ipaddres
     return ipaddress.ip_interface(f"{address}/{mask}")
 
 
+_UNUSABLE = (
+    *(ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError),
+    OSError,
+)
+"""Errors of data of another form, and of files that cannot be written."""
+
+
 # -- the program ------------------------------------------------------------------------------
 
 
@@ -224,9 +231,17 @@ def main(root: pathlib.Path, looks: int = LOOKS) -> int:
     try:
         data = json.loads(found)
         texts, servers = files(data), nameservers(data)
-    except (ValueError, KeyError, TypeError, AttributeError) as why:
+        _write(root, texts, servers)
+    except _UNUSABLE as why:
+        for left in (root / FOLDER).glob("10-link*"):
+            left.unlink(missing_ok=True)
         print(f"network_data cannot be used, DHCP on all cards: {type(why).__name__} {why}")
         return 1
+    print(f"network_data: {', '.join(texts)}")
+    return 0
+
+
+def _write(root: pathlib.Path, texts: dict[str, str], servers: list[str]) -> None:
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -234,8 +249,6 @@ def main(root: pathlib.Path, looks: int = LOOKS) -> int:
     if servers:
         lines = "".join(f"nameserver {server}\n" for server in servers)
         (root / RESOLVER).write_text(lines)
-    print(f"network_data: {', '.join(texts)}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ def test_a_change_is_written_shown_and_told(
         ({"boot_mode": "bios"}, 400),
         ("boot_mode:uefi", 200),
         ("boot_mode", 200),
+        ('{"a":' + "[" * 100_000, 200),
     ],
 )
 def test_nodes_do_not_get_a_forbidden_boot_mode(

@@ -223,6 +223,15 @@ def test_data_that_cannot_be_used_leave_dhcp(
     assert "network_data cannot be used, DHCP on all cards" in capsys.readouterr().out
 
 
+def test_files_that_cannot_all_be_written_leave_dhcp(
+    script: ModuleType, root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    insert(root, data([CARD], [STATIC], services=[{"type": "dns", "address": "192.0.2.1"}]))
+    (root / script.RESOLVER).mkdir(parents=True)
+    assert (script.main(root, 1), configured(root)) == (1, {})
+    assert "DHCP on all cards: IsADirectoryError" in capsys.readouterr().out
+
+
 def test_broken_medium_is_no_medium(script: ModuleType, root: pathlib.Path) -> None:
     insert(root, data([CARD], [STATIC]))
     whole = (root / "dev/sr0").read_bytes()

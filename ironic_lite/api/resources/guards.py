@@ -122,6 +122,8 @@ def check_boot_mode(conf: Configuration, before: JsonView, after: JsonView) -> N
 
     :raises errors.InvalidParameter: its properties get one.
     """
+    if not conf.api.disallowed_enrollment_boot_modes:
+        return
     found = ((row.get("properties") or {}).get("capabilities") for row in (before, after))
     old, new = (str(vocabulary.get_capability(each, "boot_mode")).lower() for each in found)
     if new != old and new in conf.api.disallowed_enrollment_boot_modes:
