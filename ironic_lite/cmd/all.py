@@ -75,7 +75,10 @@ def _run_service(conf: Configuration) -> int:
 
     # The API is stopped first, so that no new work reaches the conductor.
     files = supervise.file_servers(conf)
-    status = supervise.supervise(serving, working, files, renewal=renewal, announce=announce)
+    reload = supervise.reload(conf, PROG, renewal, working)
+    status = supervise.supervise(
+        serving, working, files, renewal=renewal, reload=reload, announce=announce
+    )
     keeper.remove()
     return status
 

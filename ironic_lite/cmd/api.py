@@ -47,7 +47,7 @@ def workers(
     listening: Sequence[supervise.Flag],
     *,
     begin: Callable[[], object] = lambda: None,
-) -> tuple[list[supervise.Child], supervise.Renewal | None]:
+) -> tuple[list[supervise.Child], supervise.Renewal]:
     """Return the processes that serve the API, not yet started, and what renews them.
 
     With TLS they are replaced when the certificate has changed.
@@ -93,11 +93,19 @@ def workers(
 
 def _renewal(
     conf: Configuration, children: Sequence[supervise.Child], ready: supervise.Ready
-) -> supervise.Renewal | None:
-    """Return what replaces the processes of the API when their certificate has changed."""
+) -> supervise.Renewal:
+    """Return what replaces the processes of the API, and does so for a changed certificate."""
     pair = listen_socket.certificate(conf)
-    pause = certificate_files.LOOK_SECONDS
-    return None if pair is None else supervise.Renewal(children, pair.renewed, pause, ready)
+
+    def renewed() -> bool:
+        nonlocal pair
+        named = listen_socket.certificate(conf)
+        if pair is None or named is None or pair.files != named.files:
+            pair = named  # a reload has replaced the processes
+            return False
+        return pair.renewed()
+
+    return supervise.Renewal(children, renewed, certificate_files.LOOK_SECONDS, ready)
 
 
 def _load_server(conf: Configuration) -> Any:
@@ -139,7 +147,8 @@ def serve(conf: Configuration) -> int:
         supervise.wait_for_flags(listening)
         notify.ready(running_status(conf, keeper))
 
-    status = supervise.supervise(serving, renewal=renewal, announce=announce)
+    reload = supervise.reload(conf, PROG, renewal)
+    status = supervise.supervise(serving, renewal=renewal, reload=reload, announce=announce)
     keeper.remove()
     return status
 

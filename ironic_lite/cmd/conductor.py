@@ -45,7 +45,7 @@ def serve(conf: Configuration) -> int:
     Raises as `conduct`.
     """
     if conf.conductor.processes == 1:
-        return conduct(conf)
+        return conduct(conf, reload=supervise.reload(conf, PROG))
     start.check(conf)
     up = supervise.flags(conf)
 
@@ -54,9 +54,10 @@ def serve(conf: Configuration) -> int:
             supervise.wait_for_flags(up)
         notify.ready(f"{len(up)} conductors are registered")
 
-    return supervise.supervise(
-        supervise.children(conf, registered=up), supervise.file_servers(conf), announce=announce
-    )
+    working = supervise.children(conf, registered=up)
+    reload = supervise.reload(conf, PROG, conductors=working)
+    files = supervise.file_servers(conf)
+    return supervise.supervise(working, files, reload=reload, announce=announce)
 
 
 def conduct(
@@ -64,11 +65,13 @@ def conduct(
     *,
     prepared: Callable[[], object] = lambda: None,
     registered: Callable[[], object] = lambda: None,
+    reload: entry.Reload | None = None,
 ) -> int:
     """Run one conductor until SIGTERM or SIGINT; return the exit status.
 
     :param prepared: returns once the database has been migrated; drivers are loaded meanwhile.
     :param registered: called once the conductor answers calls and the API can find it.
+    :param reload: what SIGHUP asks for.
     :raises config.ConfigError: drivers, loaders, database or transport cannot be used.
     :raises errors.Error: the database is away, has no tables, or tables of another release, or
         needs other keys; or another process has taken this conductor's name.
@@ -96,11 +99,9 @@ def conduct(
     notify.ready(f"conductor {conf.host} is registered")
     with notify.extending():
         service.begin()
-    drain = stop.wait(notify.pause(_REST), notify.alive) is supervise.DRAIN
+    drain = stop.wait(notify.pause(_REST), notify.alive, reload) is supervise.DRAIN
     notify.stopping()
-    threading.Thread(
-        target=_end_wait, args=(stop, service), name="stop-waiting", daemon=True
-    ).start()
+    _end_wait_at_signal(stop, service)
     with notify.extending():
         finished = service.stop(conf.conductor.drain_shutdown_timeout if drain else None)
     database.close()
@@ -116,10 +117,14 @@ def _load_drivers(conf: Configuration) -> Registry:
     return registry
 
 
-def _end_wait(stop: supervise.StopRequest, service: ConductorService) -> None:
+def _end_wait_at_signal(stop: supervise.StopRequest, service: ConductorService) -> None:
     """End the wait for running work after a second signal."""
-    stop.wait()
-    service.stop_waiting()
+
+    def end_wait() -> None:
+        stop.wait()
+        service.stop_waiting()
+
+    threading.Thread(target=end_wait, name="stop-waiting", daemon=True).start()
 
 
 def main(argv: Sequence[str] | None = None) -> None:

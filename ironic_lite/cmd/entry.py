@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import logging
+import os
+import pickle
+import signal
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ironic_lite import errors, features
-from ironic_lite.core import config, log_lines, notify
+from ironic_lite.core import config, log_lines, notify, options
+from ironic_lite.core.options import Configuration, OptionVerdict
 
 EXIT_CONFIG = 2
 EXIT_FAULT = 1
@@ -67,3 +74,187 @@ def load(module: str) -> Any:
         raise errors.Error(
             f"The library {why.name} is missing: install ironic_lite with all its dependencies."
         ) from None
+
+
+# The configuration, read again at SIGHUP.
+#
+# Another process reads it and makes all checks of a start, so a configuration that would stop a
+# start changes nothing. All processes get the values that were checked, because the files may
+# change at any moment.
+
+LOG = logging.getLogger(__name__)
+Key = tuple[str, str]
+"""Group and name of an option."""
+Values = Mapping[Key, Any]
+
+_AGREED: Mapping[str, str] = {
+    "DEFAULT": "host state_path",
+    "api": "auth_strategy host port unix_socket workers",
+    "conductor": "heartbeat_interval heartbeat_timeout hash_ring_reset_interval processes",
+    **dict.fromkeys(("database", "direct", "features", "oslo_messaging_local"), ""),
+}
+"""Options by group, empty for all, that all processes must have alike: they keep their values."""
+_OF_CONDUCTOR: Mapping[str, str] = {
+    "DEFAULT": "debug default_log_levels",
+    "conductor": "automated_clean_enable enable_health_monitoring file_url_allowed_paths "
+    "image_blocked_networks max_concurrent_clean max_concurrent_deploy permitted_image_formats",
+    "sensor_data": "data_types enable_for_undeployed_nodes wait_timeout workers",
+    **dict.fromkeys(("api", "auto_discovery", "oci"), ""),
+}
+"""The same of options that a conductor reads whenever it needs them."""
+_CHECK_SECONDS = 90.0
+"""Most seconds that the checks may take."""
+_LOOK = 0.1
+"""Seconds between two looks at the process that makes them."""
+_IDLE = 3600.0
+_READER = "import sys; from ironic_lite.cmd import status; status.write_reading(sys.argv[1:])"
+
+
+def _is_in(table: Mapping[str, str], key: Key) -> bool:
+    names = table.get(key[0])
+    return names is not None and (not names or key[1] in names.split())
+
+
+class Reading(NamedTuple):
+    """A configuration as a process has read it.
+
+    :ivar values: of our options and the log levels.
+    :ivar others: the texts of further options that take effect, such as those of libraries.
+    """
+
+    values: dict[Key, Any]
+    others: dict[Key, list[str]]
+
+
+def _values(conf: Any) -> dict[Key, Any]:
+    names = ((group, opt.dest) for group, opts in options.GROUPS.items() for opt in opts)
+    keys = [*names, ("DEFAULT", "debug"), ("DEFAULT", "default_log_levels")]
+    return {key: (conf if key[0] == "DEFAULT" else conf[key[0]])[key[1]] for key in keys}
+
+
+def read_again(conf: Any) -> Reading:
+    """Return the values that ``conf`` has, and the texts that its files have now."""
+    values = _values(conf)
+    kept = (
+        one
+        for one in config.assigned_values(conf)
+        if config.judge(conf, one).verdict is OptionVerdict.KEPT
+    )
+    return Reading(values, {one.key: one.values for one in kept if one.key not in values})
+
+
+def replace_values(conf: Configuration, values: Values) -> None:
+    """Give options values that another process has read and checked."""
+    for (group, name), value in values.items():
+        conf.set_override(name, _as_written(value), None if group == "DEFAULT" else group)
+
+
+def _as_written(value: Any) -> Any:
+    """Return a value with its dollar signs as files have them, because oslo.config expands it."""
+    if isinstance(value, str):
+        return value.replace("$", "$$")
+    if isinstance(value, list):
+        return [_as_written(one) for one in value]
+    if isinstance(value, dict):
+        return {_as_written(key): _as_written(one) for key, one in value.items()}
+    return value
+
+
+class Reload:
+    """Reads the configuration of a running program again.
+
+    :param prog: the name of the program; its command line is read again, too.
+    :param use: called with the changed values, and with those of them that conductors use at once.
+    """
+
+    def __init__(
+        self, conf: Configuration, prog: str, use: Callable[[Values, Values], object]
+    ) -> None:
+        self._conf, self._prog, self._use = conf, prog, use
+        self._begun = read_again(conf)
+        self._asked = False
+        self._reader: subprocess.Popen[bytes] | None = None
+        self._answer = os.memfd_create("configuration")  # no disk gets its secrets
+        self._limit = 0.0
+
+    def request(self) -> None:
+        """Read it soon, once more if it is being read now; nohup ignores the signal."""
+        self._asked = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+
+    def step(self) -> float:
+        """Do what is due; return the seconds until the next step."""
+        if self._asked and self._reader is None:
+            self._asked = False
+            self._start_reader()
+        if self._reader is None:
+            return _IDLE
+        status = self._reader.poll()
+        if status is None:
+            if time.monotonic() > self._limit:
+                self._reader.kill()
+            return _LOOK
+        self._reader = None
+        self._finish(status)
+        return 0.0
+
+    def stop(self) -> None:
+        """End the process that reads it."""
+        if self._reader is not None:
+            self._reader.kill()
+            self._reader.wait()
+
+    def _start_reader(self) -> None:
+        os.ftruncate(self._answer, 0)
+        os.lseek(self._answer, 0, os.SEEK_SET)
+        self._limit = time.monotonic() + _CHECK_SECONDS
+        # -P: no module of the present folder.
+        words = [sys.executable, "-P", "-c", _READER, self._prog, *sys.argv[1:]]
+        try:
+            self._reader = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self._answer)
+        except OSError as why:
+            self._refuse([f"no process can read it: {why.strerror}"])
+
+    def _refuse(self, reasons: Iterable[str]) -> None:
+        LOG.error("SIGHUP: the configuration is refused, nothing changes: %s", "; ".join(reasons))
+
+    def _finish(self, status: int) -> None:
+        size = os.fstat(self._answer).st_size
+        if status or not size:
+            self._refuse([f"the process that has read it ended with status {status}"])
+            return
+        found, faults = pickle.loads(os.pread(self._answer, size, 0))
+        if faults:
+            self._refuse(faults)
+            return
+        before = _values(self._conf)
+        changed = {
+            key: value
+            for key, value in found.values.items()
+            if value != before[key] and not _is_fixed(key, value)
+        }
+        self._use(changed, {key: changed[key] for key in changed if _is_in(_OF_CONDUCTOR, key)})
+        late = list(self._late(found))
+        shown = _shown(key for key in changed if key not in late)
+        LOG.info("SIGHUP: the configuration was read again; changed: %s", shown or "nothing")
+        if late:
+            LOG.warning("%s: takes effect at a restart", _shown(late))
+
+    def _late(self, found: Reading) -> Iterator[Key]:
+        """Yield the options that differ from the start, and that running processes keep."""
+        values, others = self._begun
+        for key, value in found.values.items():
+            kept = self._prog != config.API and not _is_in(_OF_CONDUCTOR, key)
+            if value != values[key] and (kept or _is_fixed(key, value)):
+                yield key
+        for key in sorted({*found.others, *others}):
+            if found.others.get(key) != others.get(key):
+                yield key
+
+
+def _is_fixed(key: Key, value: Any) -> bool:
+    """Return whether all processes keep an option: a value with \\$ cannot be handed over."""
+    return _is_in(_AGREED, key) or "\\$" in str(value)
+
+
+def _shown(keys: Iterable[Key]) -> str:
+    return ", ".join(f"[{group}]{name}" for group, name in keys)

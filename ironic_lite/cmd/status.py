@@ -16,7 +16,9 @@ import http.client  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 import pathlib  # noqa: E402
+import pickle  # noqa: E402
 import re  # noqa: E402
+import signal  # noqa: E402
 import socket  # noqa: E402
 import ssl  # noqa: E402
 import sys  # noqa: E402
@@ -27,7 +29,7 @@ from typing import Any  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 
-from ironic_lite import errors, membership  # noqa: E402
+from ironic_lite import errors, features, membership  # noqa: E402
 from ironic_lite.api.http import listen_socket  # noqa: E402
 from ironic_lite.checks import database, examiner, machine, start  # noqa: E402
 from ironic_lite.cmd import entry, supervise  # noqa: E402
@@ -360,6 +362,29 @@ def _text_lines(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"{finding.status:<8} {finding.where}: {finding.name}: {finding.text}"
         if finding.do:
             yield f"         Do: {finding.do}"
+
+
+def write_reading(argv: Sequence[str]) -> None:
+    """Read and check a program's configuration as at its start, for `entry.Reload`.
+
+    Standard output gets the `entry.Reading` and the faults, by pickle.
+
+    :param argv: the name of the program and its command line.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    prog, *given = argv
+    try:
+        with start.quiet(), contextlib.ExitStack() as opened:
+            conf: Any = config.load(prog, given, create=False)
+            features.enabled(conf)
+            subject = MachineSubject(conf, None, None, opened)
+            lines = examiner.lines(prog, STARTS_OF.get(prog, STARTS), subject)
+            findings = examiner.Examiner().examine(lines, DOCTOR_SECONDS)
+        faults = [one.text for one in findings if one.status is Status.FAILED]
+        found: object = (entry.read_again(conf), faults)
+    except errors.Error as why:
+        found = (None, [why.message])
+    sys.stdout.buffer.write(pickle.dumps(found))
 
 
 PROG = "ironic-lite-status"

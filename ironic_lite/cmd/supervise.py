@@ -8,6 +8,7 @@ import gc
 import logging
 import mmap
 import os
+import pickle
 import select
 import signal
 import socket
@@ -78,8 +79,8 @@ def has_terminal() -> bool:
 def stop_signals() -> set[signal.Signals]:
     """Return the signals that stop this process, unless ignored, as by nohup.
 
-    SIGHUP is one of them if a terminal controls the process. For a service without a terminal,
-    SIGHUP usually asks to read the configuration again, which needs a restart here.
+    SIGHUP is one of them if a terminal controls the process. A service without a terminal reads
+    its configuration again.
     """
     found = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, DRAIN}
     if has_terminal():
@@ -122,6 +123,12 @@ class LogLevel:
             name = logging.getLevelName(self._configured)
             LOG.warning("SIGUSR1: the log level is %s again, as configured", name)
 
+    def configure(self, level: int) -> None:
+        """Take another configured level."""
+        self._configured = level
+        if not self._debug[0]:
+            logging.getLogger().setLevel(level)
+
 
 @functools.cache
 def log_level() -> LogLevel:
@@ -154,7 +161,7 @@ class StopRequest:
         self._write.setblocking(False)
         self._wanted = stop_signals()
         self._level = log_level()
-        self._at_once = False
+        self._at_once = self._hung_up = False
         for one in {*self._wanted, *harmless_signals()}:
             if signal.getsignal(one) is not signal.SIG_IGN:
                 signal.signal(one, self._receive_signal)
@@ -184,21 +191,34 @@ class StopRequest:
         numbers = self._read.recv(most)
         for _ in range(numbers.count(LOG_LEVEL)):
             self._level.switch()
+        self._hung_up = self._hung_up or signal.SIGHUP in numbers
         return next((signal.Signals(each) for each in numbers if each in self._wanted), None)
 
     def wait(
-        self, pause: float | None = None, meanwhile: Callable[[], object] = lambda: None
+        self,
+        pause: float | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
+        reload: entry.Reload | None = None,
     ) -> signal.Signals:
         """Wait for the next signal to stop, and return it.
 
         :param meanwhile: called at the begin, and again after each ``pause`` seconds or signal.
+        :param reload: what SIGHUP asks for.
         """
         while True:
             meanwhile()
-            if not select.select([self._read], [], [], pause)[0]:
+            left = pause
+            if reload is not None:
+                if self._hung_up:
+                    reload.request()
+                    self._hung_up = False
+                left = min(reload.step(), _LOOK if pause is None else pause)
+            if not select.select([self._read], [], [], left)[0]:
                 continue
             found = self._read_stop(1)
             if found is not None:
+                if reload is not None:
+                    reload.stop()
                 return found
 
 
@@ -249,6 +269,30 @@ def wait_for_flags(flags: Sequence[Flag]) -> None:
         one.wait()
 
 
+class Channel:
+    """Values of options for a child, and for those that replace it."""
+
+    def __init__(self) -> None:
+        self._given, self._taken = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._given.setblocking(False)
+
+    def send(self, values: entry.Values) -> None:
+        """Send values to the child; it does not have to be up.
+
+        :raises OSError: they are too many, or the child does not take those before them.
+        """
+        self._given.send(pickle.dumps(values))
+
+    def follow(self, conf: Configuration) -> None:
+        """Use all values that are sent from now on; a child calls this."""
+
+        def follow() -> None:
+            while True:
+                use_values(conf, pickle.loads(self._taken.recv(_LARGEST)))
+
+        threading.Thread(target=follow, name="reload", daemon=True).start()
+
+
 class Child:
     """One child process.
 
@@ -260,6 +304,7 @@ class Child:
     :param stop_signal: the signal that asks for a stop.
     :param drain_seconds: time limit for its stop after `DRAIN`, as ``stop_seconds``; 0 if it does
         not support that signal.
+    :param channel: followed by its body.
 
     Call `held` before the first child is started.
     """
@@ -273,8 +318,10 @@ class Child:
         orphaned: signal.Signals | None = signal.SIGKILL,
         stop_signal: signal.Signals = signal.SIGTERM,
         drain_seconds: float | None = 0.0,
+        channel: Channel | None = None,
     ) -> None:
         self.name = name
+        self.channel = channel
         self.pid = 0
         self.former = 0
         """The process that serves until the one that replaces it can; 0 without one."""
@@ -436,6 +483,8 @@ _REPLACING_SECONDS = 60.0
 """Most seconds until a replacement serves, or has ended."""
 _LOOK = 3600.0
 """Seconds without any event after which the children are checked."""
+_LARGEST = 1 << 20
+"""Bytes of the values of options for a child."""
 
 
 class Renewal:
@@ -457,6 +506,10 @@ class Renewal:
         self._limit = 0.0
         self._stopped = False
 
+    def begin(self) -> None:
+        """Replace all of them, also those that were replaced a moment ago."""
+        self._left = list(self._children)
+
     def step(self) -> float:
         """Do what is due; return the seconds until the next step."""
         now = time.monotonic()
@@ -469,7 +522,7 @@ class Renewal:
         if now - self._asked >= self._pause:
             self._asked = now
             if self._due():
-                self._left = list(self._children)
+                self.begin()
                 return 0.0
         return max(0.0, self._asked + self._pause - now)
 
@@ -519,9 +572,47 @@ class Ready:
         return self._since is not None and time.monotonic() - self._since > _OPENING
 
 
+def use_values(conf: Configuration, values: entry.Values) -> None:
+    """Use values of a configuration that was read again, also for the levels of the log."""
+    former = conf["default_log_levels"]
+    entry.replace_values(conf, values)
+    if former != conf["default_log_levels"]:
+        named = dict(line.split("=", 1) for line in conf["default_log_levels"])
+        for name in {*named, *(line.partition("=")[0] for line in former)}:
+            logging.getLogger(name).setLevel(named.get(name, logging.NOTSET))
+    log_level().configure(logging.DEBUG if conf["debug"] else logging.INFO)
+
+
+def reload(
+    conf: Configuration,
+    prog: str,
+    renewal: Renewal | None = None,
+    conductors: Sequence[Child] = (),
+) -> entry.Reload:
+    """Return what reads the configuration again at SIGHUP.
+
+    :param renewal: replaces the processes of the API, if this program has some.
+    :param conductors: the children that are conductors.
+    """
+
+    def use(values: entry.Values, of_conductor: entry.Values) -> None:
+        use_values(conf, values if renewal is not None else of_conductor)
+        for child in conductors:
+            try:
+                assert child.channel is not None
+                child.channel.send(of_conductor)
+            except OSError as why:
+                LOG.error("%s keeps the values that it has: %s", child.name, why)
+        if renewal is not None:
+            renewal.begin()
+
+    return entry.Reload(conf, prog, use)
+
+
 def supervise(
     *groups: Sequence[Child],
     renewal: Renewal | None = None,
+    reload: entry.Reload | None = None,
     announce: Callable[[], object] = lambda: None,
 ) -> int:
     """Run children until a signal and restart those that die; return the exit status.
@@ -535,6 +626,7 @@ def supervise(
     order, each after the previous one has ended; a second signal speeds this up.
 
     :param renewal: replaces some of the children while they serve.
+    :param reload: what SIGHUP asks for.
     """
     stops = hold_signals()
     children = [child for group in groups for child in group]
@@ -542,8 +634,10 @@ def supervise(
         if not child.lives:
             child.start()
     threading.Thread(target=announce, name="announce", daemon=True).start()
-    fatal = _watch_children(children, stops, renewal)
+    fatal = _watch_children(children, stops, renewal, reload)
     notify.stopping()
+    if reload is not None:
+        reload.stop()
     drain = fatal == -DRAIN
     if drain or not fatal:
         LOG.info("Stopping%s", ", after all work has ended" if drain else "")
@@ -554,7 +648,10 @@ def supervise(
 
 
 def _watch_children(
-    children: Sequence[Child], stops: set[signal.Signals], renewal: Renewal | None
+    children: Sequence[Child],
+    stops: set[signal.Signals],
+    renewal: Renewal | None,
+    reload: entry.Reload | None,
 ) -> int:
     """Restart children that die until a signal to stop.
 
@@ -568,13 +665,12 @@ def _watch_children(
             LOG.error("%s ended %s; it is restarted", child.name, _exit_text(status))
         waited = {*stops, signal.SIGHUP, LOG_LEVEL, signal.SIGCHLD}
         pause = _seconds_to_next_start(children)
-        if renewal is not None:
-            pause = min(pause, renewal.step())
+        pause = min([pause, *(one.step() for one in (reload, renewal) if one is not None)])
         seen = signal.sigtimedwait(waited, notify.pause(pause))
         if seen is not None and seen.si_signo in stops:
             return -DRAIN if seen.si_signo == DRAIN else 0
-        if seen is not None and seen.si_signo == signal.SIGHUP:
-            LOG.warning("SIGHUP changes nothing: restart the service for its configuration")
+        if seen is not None and seen.si_signo == signal.SIGHUP and reload is not None:
+            reload.request()
         if seen is not None and seen.si_signo == LOG_LEVEL:
             log_level().switch()
             for child in children:
@@ -676,8 +772,9 @@ def children(
         )
         raise config.ConfigError(reason=reason)
 
-    def conduct(host: str, flag: Flag) -> int:
+    def conduct(host: str, flag: Flag, channel: Channel) -> int:
         conf.set_override("host", host)
+        channel.follow(conf)
         # Loaded here, unless the parent has loaded it for all.
         loaded = entry.load("ironic_lite.cmd.conductor")
         status: int = loaded.conduct(conf, prepared=prepared, registered=flag.set)
@@ -689,11 +786,13 @@ def children(
     return [
         Child(
             "conductor" if len(hosts) == 1 else f"conductor {host}",
-            functools.partial(conduct, host, flag),
+            functools.partial(conduct, host, flag, channel),
             stop_seconds=_stop_seconds(settings.graceful_shutdown_timeout),
             drain_seconds=_stop_seconds(settings.drain_shutdown_timeout),
+            channel=channel,
         )
         for host, flag in zip(hosts, up, strict=True)
+        for channel in (Channel(),)
     ]
 
 

@@ -89,6 +89,7 @@ class Pair:
 
     def __init__(self, option: str, certificate: str, key: str) -> None:
         self.option, self.certificate, self.key = option, certificate, key
+        self.files = certificate, key
         self._seen = state(certificate, key)
 
     def renewed(self) -> bool:

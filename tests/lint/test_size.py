@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
     "ironic_lite.api": (14_100, 59),
     "ironic_lite.checks": (1_400, 8),
-    "ironic_lite.cmd": (1_800, 10),
+    "ironic_lite.cmd": (1_960, 10),
     "ironic_lite.conductor": (9_500, 54),
     "ironic_lite.core": (5_200, 24),
     "ironic_lite.db": (5_800, 35),
