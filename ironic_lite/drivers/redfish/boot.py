@@ -86,18 +86,28 @@ def choose_device(
         nonlocal kept
         kept = _request_device(link, device, persistent=persistent, url=url)
 
-    _change_boot(task, choose_it, f"set the boot device {device}")
+    _change_boot(task, choose_it, f"set the boot device {device}", url)
     if persistent:
         task.keep(OVERRIDE_NOTE, None if kept else device)
 
 
-def _change_boot(task: base.Task, change: Callable[[connection.Link], None], what: str) -> None:
+def _change_boot(
+    task: base.Task, change: Callable[[connection.Link], None], what: str, url: str | None = None
+) -> None:
     """Change the Boot object, and follow the BMC's task, which may wait for the next boot.
 
+    :param url: that is sent; BMCs repeat it, so its secrets are hidden in errors.
     :raises errors.HardwareError: the task failed; see `connection.call`.
     """
-    uris = connection.call(task, lambda link: jobs.begun(link, lambda: change(link)), read=False)
-    jobs.follow(task, uris, what, jobs.SHORT_SECONDS, waits=True)
+    try:
+        uris = connection.call(
+            task, lambda link: jobs.begun(link, lambda: change(link)), read=False
+        )
+        jobs.follow(task, uris, what, jobs.SHORT_SECONDS, waits=True)
+    except errors.HardwareError as why:
+        if url is None:
+            raise
+        raise virtual_media.without_secrets(why, url) from None
 
 
 def choose_stick(task: base.Task) -> None:
@@ -118,7 +128,7 @@ def restore_override(task: base.Task) -> None:
     if device is not None:
         what, note = f"set the boot device {device}", task.recall(MEDIUM_NOTE) or {}
         url = note.get("url") if device == HTTP == note.get("device") else None
-        _change_boot(task, lambda link: _resend_override(link, device, url), what)
+        _change_boot(task, lambda link: _resend_override(link, device, url), what, url)
 
 
 def drop_override(task: base.Task, device: str) -> None:
@@ -726,10 +736,7 @@ class RedfishHttpsBoot(MediumBoot):
         :raises errors.HardwareError: the BMC refused.
         """
         persistent = modes.persists(task.node, note["mode"] == sources.INSTANCE)
-        try:
-            choose_device(task, self.device, persistent=persistent, url=note["url"])
-        except errors.HardwareError as why:
-            raise virtual_media.without_secrets(why, note["url"]) from None
+        choose_device(task, self.device, persistent=persistent, url=note["url"])
 
     def move(self, task: base.Task, note: Json, moved: Json) -> None:
         """Let the firmware boot from the new URL.
@@ -739,8 +746,7 @@ class RedfishHttpsBoot(MediumBoot):
         self.present(task, moved)
 
     def withdraw(self, task: base.Task, note: Json) -> None:
-        """Remove the media, and let the firmware choose; a BMC that refuses is logged."""
-        medium.remove(task)
+        """Let the firmware choose; a BMC that refuses is logged."""
         try:
             if note:
                 drop_override(task, self.device)

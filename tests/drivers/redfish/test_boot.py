@@ -23,7 +23,7 @@ from ironic_lite.conductor import fileserver
 from ironic_lite.core import config, masking
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import inspect
-from ironic_lite.drivers.boot import sources
+from ironic_lite.drivers.boot import medium, sources
 from ironic_lite.drivers.fake import hardware
 from ironic_lite.drivers.redfish import boot
 from ironic_lite.images import cache, configdrive
@@ -1087,23 +1087,26 @@ def test_bmc_is_told_the_url_for_bmcs(
     assert boots(machine)["HttpBootUri"].startswith(f"{url}/media/")
 
 
-def test_clean_up_removes_the_medium_first_and_can_be_repeated(
-    machine: bmc.Machine, far: bmc_tasks.BmcTask
+def test_clean_up_removes_the_medium_and_can_be_repeated(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     HTTPS.clean_up_ramdisk(far)
     assert machine.log == []  # it has booted nothing
     HTTPS.prepare_ramdisk(far, TOKEN)
-    left: list[int] = []
+    removed: list[base.Task] = []
+    remove = medium.remove
 
-    def look(handler: bmc.Handler) -> None:
-        left.append(len(media()))
-        handler.truth()
+    def count(task: base.Task) -> None:
+        removed.append(task)
+        remove(task)
 
-    machine.tricks["PATCH *"] = look
+    monkeypatch.setattr(medium, "remove", count)
     HTTPS.clean_up_ramdisk(far)
-    assert (left, device(machine)[1], far.recall(boot.MEDIUM_NOTE)) == ([0], "Disabled", None)
+    assert (media(), device(machine)[1], far.recall(boot.MEDIUM_NOTE)) == ([], "Disabled", None)
+    assert len(removed) == 1
+    sent = len(patches(machine))
     HTTPS.clean_up_ramdisk(far)
-    assert left == [0]
+    assert len(patches(machine)) == sent
 
 
 def test_device_that_the_operator_has_chosen_meanwhile_stays(
@@ -1140,6 +1143,22 @@ def test_bmc_that_repeats_the_url_does_not_show_it(
     with pytest.raises(errors.HardwareError, match=r"refused.*/media/.*\*{6}") as why:
         HTTPS.prepare_ramdisk(far, TOKEN)
     (made,) = media()
+    assert made.stem.removeprefix(f"{far.node.uuid}-") not in str(why.value.facts) + str(why.value)
+
+
+def test_bmc_that_repeats_the_url_before_another_boot_does_not_show_it(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask
+) -> None:
+    """Its error becomes the node's last_error, and is logged and in an event."""
+    machine.habits.keeps_boot = False
+    ramdisk_instance(far, **{name: far.node.driver_info[one] for name, one in LIVE_PARTS.items()})
+    HTTPS.prepare_instance(far)
+    (made,) = media()
+    far.driver.power.reboot(far)
+    error = {"error": {"@Message.ExtendedInfo": [{"Message": f"No {made.name}."}]}}
+    machine.tricks["PATCH *"] = bmc.says(400, error)
+    with pytest.raises(errors.HardwareError, match=r"refused.*\*{6}") as why:
+        boot.restore_override(far)
     assert made.stem.removeprefix(f"{far.node.uuid}-") not in str(why.value.facts) + str(why.value)
 
 
