@@ -265,7 +265,8 @@ CFG
 http_loader() { # a GRUB that reads its files from the HTTP server it has been started from
     echo 'configfile $prefix/grub.cfg' > "$work/http.cfg"
     grub-mkimage -O x86_64-efi -p /grub -c "$work/http.cfg" -o "$folder/grubhttp.efi" \
-        normal configfile linux echo test net efinet http tftp
+        normal configfile linux echo test net efinet http tftp \
+        part_gpt part_msdos fat search search_fs_file chain minicmd
 }
 
 needs

@@ -237,10 +237,6 @@ def _retrying_script(lines: str, what: str) -> str:
     )
 
 
-_IPXE_DISK = "iseq ${platform} efi && exit || sanboot --no-describe --drive 0x80 || exit\n"
-"""Leave it to the firmware, which boots the next device; a BIOS boots its first disk."""
-
-
 def ipxe_entry(fallback: str | None = None) -> str:
     """Return boot.ipxe, which chains to the script of one of the machine's cards.
 
@@ -262,21 +258,34 @@ def ipxe_entry(fallback: str | None = None) -> str:
         "echo No boot script for this machine; trying its disk.\n"
         "sleep 3\n"
         ":disk\n"
-        f"{_IPXE_DISK}"
+        # UEFI goes on with the next device only after an error; else it shows its menu.
+        "iseq ${platform} efi && exit 1 || sanboot --no-describe --drive 0x80 || exit 1\n"
     )
 
 
 def ipxe_disk(node: str) -> str:
-    """Return an iPXE script that boots a node's disk.
+    """Return an iPXE script after which boot.ipxe boots the disk.
 
     :param node: the UUID; all these texts have it as the owner of their file.
     """
-    return f"#!ipxe\n# /{node}/\n{_IPXE_DISK}"
+    return f"#!ipxe\n# /{node}/\nexit\n"
 
 
 def grub_disk(node: str) -> str:
-    """Return a grub.cfg that leaves it to the firmware, which boots the next device."""
-    return f"# /{node}/\nexit\n"
+    """Return a grub.cfg that boots the loader at the usual place of a disk.
+
+    Without one it shows the menu of the firmware, because GRUB cannot exit with an error.
+    """
+    return (
+        f"# /{node}/\n"
+        "for file in /EFI/BOOT/BOOTX64.EFI /EFI/BOOT/BOOTAA64.EFI; do\n"
+        "    if search --no-floppy --set=root --file $file; then\n"
+        "        chainloader $file\n"
+        "        boot\n"
+        "    fi\n"
+        "done\n"
+        "exit\n"
+    )
 
 
 def syslinux_disk(node: str) -> str:

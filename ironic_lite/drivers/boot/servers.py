@@ -49,7 +49,8 @@ GRUB_FIRST = "configfile $prefix/grub.cfg"
 """The text in this GRUB."""
 _MAKE_GRUB = (
     "grub-mkimage -O x86_64-efi -p /grub -c {first} -o {file} "
-    "normal configfile linux echo test net efinet http tftp"
+    "normal configfile linux echo test net efinet http tftp "
+    "part_gpt part_msdos fat search search_fs_file chain minicmd"
 )
 
 
