@@ -10,12 +10,14 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.conductor.watch.local_state import LocalState
 from ironic_lite.core import config, context
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain.states import UNSTABLE, State
 from ironic_lite.drivers.boot import medium
 from ironic_lite.drivers.fake.hardware import FakeConsole
 from ironic_lite.drivers.registry import Registry
+from ironic_lite.images import published
 from tests.emulators import images as image_server
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
@@ -204,14 +206,63 @@ def test_image_that_cannot_be_served_leaves_no_file(
     assert media() == []
 
 
-def test_boot_of_a_ramdisk_leaves_the_served_image(
+def test_boot_media_are_removed_beside_an_image_in_another_drive(
     rig: ConductorFixture, served: image_server.Images
 ) -> None:
     node = rig.node("active")
     attach(rig, node, f"{served.url}/a.iso", "disk")
+    attach(rig, node, f"{served.url}/b.iso")
     with rig.tasks.lock(rig.who, node) as task:
+        medium.drop_attached(task, ["cdrom"])  # as its drive is emptied for a boot
         medium.remove(task)
+        task.save()
     assert media() == [b"a.iso"]
+    assert [*kept(rig, node)[medium.ATTACHED_NOTE]] == ["disk"]
+
+
+def test_file_is_removed_only_when_no_note_names_it(
+    rig: ConductorFixture, served: image_server.Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conductor that dies between both leaves a file, which is removed as an old one."""
+    node = rig.node("active")
+    gone: list[bool] = []
+
+    def remove(*files: pathlib.Path) -> None:
+        gone.extend(file.name in str(rig.get(node)["driver_internal_info"]) for file in files)
+
+    attach(rig, node, f"{served.url}/a.iso")
+    monkeypatch.setattr(published, "remove", remove)
+    attach(rig, node, f"{served.url}/b.iso")
+    rig.call("detach_virtual_media", node)
+    assert gone == [False, False]
+
+
+def test_new_conductor_serves_the_image_that_the_former_one_served(
+    rig: ConductorFixture, served: image_server.Images
+) -> None:
+    node = rig.node("active")
+    attach(rig, node, f"{served.url}/a.iso")
+    shown = kept(rig, node)
+
+    def move() -> None:
+        for file in (pathlib.Path(config.CONF.state_path) / "http/media").iterdir():
+            file.unlink()
+        LocalState(rig.tasks, rig.service.ownership).sweep()
+        assert rig.service.runtime.workers.wait_idle(10)
+
+    move()
+    assert (media(), kept(rig, node)) == ([b"a.iso"], shown)
+    # The new conductor has another address, of which its BMC is told when it answers again.
+    config.CONF.set_override("http_url", "http://192.0.2.2:8080", "deploy")
+    rig.edit(node, driver_info={"fake_fail_calls": {"management.attach_virtual_media": "busy"}})
+    move()
+    assert (media(), kept(rig, node)) == ([], shown)
+    rig.edit(node, driver_info={})
+    move()
+    assert media() == [b"a.iso"]
+    assert "http://192.0.2.2:8080/media/" in str(kept(rig, node)["fake_virtual_media"])
+    rig.call("detach_virtual_media", node)
+    assert (media(), kept(rig, node)) == ([], {})
 
 
 @by_worker

@@ -26,7 +26,7 @@ from ironic_lite.db.queries import nodes as db_nodes
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.drivers import base
-from ironic_lite.drivers.boot import network
+from ironic_lite.drivers.boot import medium, network
 from ironic_lite.images import published
 from ironic_lite.records import Node
 
@@ -183,7 +183,8 @@ class LocalState:
         try:
             seen = self._tasks.view(who, database.read(lambda conn: db_nodes.load(conn, uuid)))
             lacks = str(seen.state) in STATES and seen.driver.deploy.lacks_files(seen)
-            if not (lacks or (console and _needs_console(seen))):
+            media = medium.lacks_attached(seen)
+            if not (lacks or media or (console and _needs_console(seen))):
                 return True
             with self._tasks.lock(who, uuid, patient=False, reserved=False) as task:
                 if lacks and str(task.state) in STATES:
@@ -191,6 +192,9 @@ class LocalState:
                 if console and _needs_console(task):
                     task.driver.console.start_console(task)
                 task.save()
+                if media:
+                    medium.restore_attached(task)
+                    task.save()
         except errors.Error as why:
             LOG.warning(
                 "Node %s: its boot files or its console will be rebuilt later: %s", uuid, why

@@ -7,7 +7,7 @@ import functools
 import logging
 import pathlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ironic_lite import errors
 from ironic_lite.core import config
@@ -182,14 +182,15 @@ def remove(task: base.Task, *but: str | None) -> None:
     """Remove the boot media of a node that were made here, except some."""
     task.confirm_lock()  # the folder may be shared, and the media may be another conductor's
     found = (published.root() / FOLDER).glob(f"{task.node.uuid}-*.*")
-    kept = {*but, *_attached(task).values()}
+    kept = {*but, *(held["name"] for held in _attached(task).values())}
     published.remove(*(file for file in found if f"{FOLDER}/{file.name}" not in kept))
 
 
 # Images that an operator puts into virtual drives, and that the conductor serves if asked.
 
 ATTACHED_NOTE = "attached_secret_media"
-"""Key of the images served here: device type -> name of the file, which the word secret hides."""
+"""Key of the images served here: device type -> ``name`` of the file, ``url`` where it is served,
+and ``image``, the URL of its source. The word secret hides them."""
 _IMAGE_PATH = "image_url"
 
 
@@ -209,22 +210,14 @@ def attach(task: base.Task, device: str, image_url: str, *, local: bool) -> None
     :param local: serve the image from here, instead of having the BMC read its URL.
     :raises errors.Error: the image is not available, or the BMC refused.
     """
-    management = task.driver.management
-    if not local:
-        management.attach_virtual_media(task, device, image_url)
-        _keep_attached(task, {**_attached(task), device: None})
-        return
-    image = cache.fetch(image_url, _IMAGE_PATH)
-    name = new_name(task, SUFFIX if device == "cdrom" else DRIVE_SUFFIX)
-    task.confirm_lock()  # fetching may have taken long
-    published.place(image, published.root() / name)
-    try:
-        url = published.url(name, task.node.driver_info)
-        management.attach_virtual_media(task, device, url)
-    except BaseException:
-        published.remove(published.root() / name)
-        raise
-    _keep_attached(task, {**_attached(task), device: name})
+    before = _attached(task)
+    if local:
+        name = new_name(task, SUFFIX if device == "cdrom" else DRIVE_SUFFIX)
+        _serve(task, device, image_url, name)
+    else:
+        task.driver.management.attach_virtual_media(task, device, image_url)
+        drop_attached(task, [device])
+    _remove_stale(task, before)
 
 
 def detach(task: base.Task, devices: Sequence[str] | None) -> None:
@@ -232,20 +225,66 @@ def detach(task: base.Task, devices: Sequence[str] | None) -> None:
 
     :raises errors.Error: the BMC refused.
     """
+    before = _attached(task)
     task.driver.management.detach_virtual_media(task, devices)
-    _keep_attached(task, {} if devices is None else {**_attached(task), **dict.fromkeys(devices)})
+    drop_attached(task, before if devices is None else devices)
+    _remove_stale(task, before)
 
 
-def _attached(task: base.Task) -> Mapping[str, str | None]:
-    held: Mapping[str, str | None] = task.recall(ATTACHED_NOTE) or {}
+def drop_attached(task: base.Task, devices: Iterable[str]) -> None:
+    """Note that these virtual drives have been emptied.
+
+    A file that no note names is removed with the next boot medium of the node, or as an old file.
+    """
+    left = {device: held for device, held in _attached(task).items() if device not in {*devices}}
+    task.keep(ATTACHED_NOTE, left or None)
+
+
+def lacks_attached(task: base.Task) -> bool:
+    """Return whether an image in a virtual drive is not published on this conductor."""
+    return not all(is_here(held["name"]) for held in _attached(task).values())
+
+
+@cache.holding()
+def restore_attached(task: base.Task) -> None:
+    """Publish the images that another conductor has served; tell the BMC of changed URLs.
+
+    :raises errors.Error: as `attach`.
+    """
+    for device, held in _attached(task).items():
+        if not is_here(held["name"]):
+            _serve(task, device, held["image"], held["name"], held["url"])
+
+
+def _serve(
+    task: base.Task, device: str, image_url: str, name: str, known_url: str | None = None
+) -> None:
+    """Publish an image, and put it into the drive unless the BMC knows its URL already."""
+    image = cache.fetch(image_url, _IMAGE_PATH)
+    task.confirm_lock()  # fetching may have taken long
+    published.place(image, published.root() / name)
+    try:
+        url = published.url(name, task.node.driver_info)
+        if url != known_url:
+            task.driver.management.attach_virtual_media(task, device, url)
+    except BaseException:
+        published.remove(published.root() / name)
+        raise
+    held = {"name": name, "url": url, "image": image_url}
+    task.keep(ATTACHED_NOTE, {**_attached(task), device: held})
+
+
+def _attached(task: base.Task) -> Mapping[str, Mapping[str, str]]:
+    held: Mapping[str, Mapping[str, str]] = task.recall(ATTACHED_NOTE) or {}
     return held
 
 
-def _keep_attached(task: base.Task, names: Mapping[str, str | None]) -> None:
-    """Note the images served here, and remove the files of all others."""
-    stale = {*_attached(task).values()} - {*names.values()} - {None}
-    task.keep(ATTACHED_NOTE, {device: name for device, name in names.items() if name} or None)
-    published.remove(*(published.root() / str(name) for name in stale))
+def _remove_stale(task: base.Task, before: Mapping[str, Mapping[str, str]]) -> None:
+    """Remove the files that the notes named before, once the database does not name them."""
+    task.save()
+    names = {held["name"] for held in before.values()}
+    names -= {held["name"] for held in _attached(task).values()}
+    published.remove(*(published.root() / name for name in names))
 
 
 def cards(task: base.Task) -> list[str]:

@@ -175,8 +175,7 @@ def attach_image(
         raise errors.InvalidParameter(path="device_type", reason=reason)
     _drives_for_image(fit, image)
     try:
-        for drive in fit:
-            _empty_drive(task, drive)
+        _empty_all(task, fit, found)
     except errors.HardwareError as why:
         raise image.hide(why) from None
     return fill_drive(task, fit, image_url)
@@ -207,10 +206,17 @@ def empty_drives(task: base.Task, devices: Sequence[str] | None = None) -> None:
     """
     for device in devices or ():
         _check_device(device)
-    for drive in _all_drives(task, "detach_virtual_media"):
-        wanted = devices is None or not set(devices).isdisjoint(drive.devices)
-        if wanted:
-            _empty_drive(task, drive)
+    found = _all_drives(task, "detach_virtual_media")
+    fit = [one for one in found if devices is None or not set(devices).isdisjoint(one.devices)]
+    _empty_all(task, fit, found)
+
+
+def _empty_all(task: base.Task, wanted: Sequence[Drive], found: Sequence[Drive]) -> None:
+    """Empty some drives, and stop serving the images that were put into them."""
+    for drive in wanted:
+        _empty_drive(task, drive)
+    others = {device for drive in found if drive not in wanted for device in drive.devices}
+    medium.drop_attached(task, TYPES.keys() - others)
 
 
 def _check_device(device: str) -> None:

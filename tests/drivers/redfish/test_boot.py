@@ -783,6 +783,36 @@ def parts_of(path: pathlib.Path, *names: str) -> list[bytes]:
 FATES = pytest.mark.parametrize("fate", ["changed", "hangs"])
 
 
+def test_boot_ends_the_service_of_the_image_in_its_drive(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, web: image_server.Images
+) -> None:
+    """The drive of the boot is emptied, and the image in the other one stays."""
+    for drive in ("cdrom", "disk"):
+        medium.attach(task, drive, f"{web.url}/deploy_kernel", local=True)
+    cd, usb = inserted(machine), stick(machine)
+    assert None not in {cd, usb}
+    BOOT.prepare_ramdisk(task, TOKEN)
+    assert [*task.recall(medium.ATTACHED_NOTE)] == ["disk"]
+    BOOT.clean_up_ramdisk(task)
+    assert [file.name for file in media()] == [str(usb).rpartition("/")[2]]
+    medium.detach(task, None)
+    assert (media(), task.recall(medium.ATTACHED_NOTE)) == ([], None)
+
+
+def test_image_that_was_ejected_for_a_refused_one_is_served_no_longer(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask, web: image_server.Images
+) -> None:
+    for where in (f"{web.url}/deploy_ramdisk", "http://192.0.2.8/a.iso"):
+        medium.attach(task, "cdrom", f"{web.url}/deploy_kernel", local=True)
+        machine.tricks[f"POST {machine.places.media}/Cd/Actions/VirtualMedia.InsertMedia"] = (
+            bmc.says(400)
+        )
+        with pytest.raises(errors.HardwareError):
+            medium.attach(task, "cdrom", where, local=web.url in where)
+        assert (inserted(machine), task.recall(medium.ATTACHED_NOTE)) == (None, None)
+        machine.tricks.clear()
+
+
 @FATES
 @pytest.mark.parametrize("mode", ["uefi", "bios"])
 def test_next_medium_of_a_run_has_the_parts_of_the_last(
