@@ -18,7 +18,7 @@ FOLDERS = {
     "ironic_lite.checks": (1_400, 8),
     "ironic_lite.cmd": (1_960, 10),
     "ironic_lite.conductor": (9_500, 54),
-    "ironic_lite.core": (5_200, 24),
+    "ironic_lite.core": (5_000, 24),
     "ironic_lite.db": (5_800, 35),
     "ironic_lite.domain": (6_050, 35),
     "ironic_lite.drivers": (14_700, 67),
