@@ -43,7 +43,7 @@ class AgentDeploy(InBand, base.Deploy):
 
         :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
-        task.driver.boot.validate(task)
+        task.driver.boot.check_ramdisk(task, "deploy")
 
     def check_ramdisk(self, task: base.Task) -> None:
         """Check that the ramdisk can be booted.
@@ -259,7 +259,7 @@ class DirectDeploy(AgentDeploy):
 
         :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
-        task.driver.boot.validate(task)
+        task.driver.boot.check_ramdisk(task, "deploy")
         images.check_instance(task)
         settings.values(_DIRECT_FIELDS, task.node.driver_info)
         modes.wanted(task.node)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, ClassVar
@@ -51,6 +52,9 @@ ONCE, ALWAYS, NEVER = "Once", "Continuous", "Disabled"
 _STICK = "Usb"
 _CHECK_SECONDS = 10.0
 """Limit of a request by which the settings of a node are checked."""
+_FRESH_SECONDS, _REMEMBERED = 300.0, 10_000
+_REFUSING: dict[str, float] = {}
+"""Nodes whose BMC takes no URL, by the last document of the system -> its time.monotonic."""
 
 
 def supported_devices(link: connection.Link) -> list[str]:
@@ -153,11 +157,34 @@ def drop_override(task: base.Task, device: str) -> None:
     _change_boot(task, drop, f"drop the boot device {device}")
 
 
-def takes_url(link: connection.Link) -> bool:
+def note_system(node: base.Node, system: JsonView) -> None:
+    """Note whether the BMC takes a URL, if the document says so; the power sweep reads it."""
+    boot = system.get("Boot")
+    boot = boot if isinstance(boot, dict) else {}
+    listed = boot.get("BootSourceOverrideTarget@Redfish.AllowableValues")
+    lacks = bool(listed) and isinstance(listed, list) and TARGETS[HTTP] not in listed
+    if lacks or "HttpBootUri" in boot or "@Redfish.Settings" not in system:
+        _note_url(node, taken=not lacks and "HttpBootUri" in boot)
+
+
+def _note_url(node: base.Node, *, taken: bool) -> None:
+    _REFUSING.pop(node.uuid, None)
+    if not taken:
+        if len(_REFUSING) >= _REMEMBERED:
+            _REFUSING.clear()  # the next sweep fills it again
+        _REFUSING[node.uuid] = time.monotonic()
+
+
+def _require_url(*, taken: bool) -> None:
+    if not taken:
+        reason = "this BMC takes no HttpBootUri: use redfish-virtual-media or http-ipxe"
+        raise errors.InvalidParameter(path="boot_interface", reason=reason)
+
+
+def takes_url(link: connection.Link, system: Any) -> bool:
     """Return whether firmware boots an image whose URL the BMC takes."""
-    system = _fresh_system(link)
-    boots = (resources.value(system.json, "Boot"), _pending_boot(link, system))
-    known = any("HttpBootUri" in boot for boot in boots if isinstance(boot, dict))
+    here = "HttpBootUri" in (system.json.get("Boot") or {})
+    known = here or "HttpBootUri" in _pending_boot(link, system)
     return known and HTTP in _offered_devices(system)
 
 
@@ -210,6 +237,7 @@ def _request_device(
 ) -> bool:
     """Set the device, if need be for one boot only; return whether the BMC persists it as asked."""
     system = _fresh_system(link)
+    _require_url(taken=url is None or takes_url(link, system))
     offered = _offered_devices(system)
     if device not in offered:
         names = ", ".join(offered) or "nothing"
@@ -713,22 +741,28 @@ class RedfishHttpsBoot(MediumBoot):
 
     device: ClassVar[str] = HTTP
 
+    def validate(self, task: base.Task) -> None:
+        """Ask the BMC, too, whether it takes a URL; a silent one is not judged.
+
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
+        """
+        try:
+            with deadline.limit(_CHECK_SECONDS):
+                taken = connection.call(task, lambda link: takes_url(link, _fresh_system(link)))
+            _note_url(task.node, taken=taken)
+        except errors.HardwareError as why:
+            LOG.info("Node %s: whether it boots by HTTP is unknown: %s", task.node.uuid, why)
+        super().validate(task)
+
     def check_ramdisk(self, task: base.Task, mode: str) -> None:
-        """Check that a ramdisk can be booted, by settings and BMC; a silent BMC is not judged.
+        """Check that a ramdisk can be booted, by settings and what its BMC has said lately.
 
         :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         super().check_ramdisk(task, mode)
         modes.require_uefi(task.node, instead="redfish-virtual-media")
-        try:
-            with deadline.limit(_CHECK_SECONDS):
-                taken = connection.call(task, takes_url)
-        except errors.HardwareError as why:
-            LOG.info("Node %s: whether it boots by HTTP is unknown: %s", task.node.uuid, why)
-            return
-        if not taken:
-            reason = "this BMC takes no HttpBootUri: use redfish-virtual-media or http-ipxe"
-            raise errors.InvalidParameter(path="boot_interface", reason=reason)
+        said = _REFUSING.get(task.node.uuid, -_FRESH_SECONDS)
+        _require_url(taken=time.monotonic() - said >= _FRESH_SECONDS)
 
     def present(self, task: base.Task, note: Json) -> None:
         """Let the firmware boot from the URL of the medium.

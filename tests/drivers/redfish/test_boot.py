@@ -22,7 +22,7 @@ from ironic_lite import errors
 from ironic_lite.conductor import fileserver
 from ironic_lite.core import config, masking
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import inspect
+from ironic_lite.drivers.agent import deploy, inspect
 from ironic_lite.drivers.boot import medium, sources
 from ironic_lite.drivers.fake import hardware
 from ironic_lite.drivers.redfish import boot
@@ -1208,9 +1208,43 @@ def test_bmc_without_the_url_is_refused(
             one["BootSourceOverrideTarget@Redfish.AllowableValues"].remove("UefiHttp")
             break  # both have the same list
     with pytest.raises(errors.InvalidParameter) as why:
-        HTTPS.check_ramdisk(far, "deploy")
+        HTTPS.prepare_ramdisk(far, TOKEN)
     assert why.value.message == f"boot_interface: {NO_URL}"
+    with pytest.raises(errors.InvalidParameter, match=NO_URL):
+        HTTPS.validate(far)
+    with pytest.raises(errors.InvalidParameter, match=NO_URL):
+        HTTPS.check_ramdisk(far, "deploy")
     assert machine.changes() == []
+
+
+@pytest.mark.parametrize("lack", ["HttpBootUri", "UefiHttp"])
+def test_checks_of_verbs_ask_no_bmc_but_know_what_the_power_sweep_has_read(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask, monkeypatch: pytest.MonkeyPatch, lack: str
+) -> None:
+    if lack == "UefiHttp":
+        offered = boots(machine)["BootSourceOverrideTarget@Redfish.AllowableValues"]
+        offered.remove("UefiHttp")
+    else:
+        del boots(machine)["HttpBootUri"]
+    checks = (deploy.AgentDeploy().validate, deploy.AgentDeploy().check_ramdisk)
+    for check in checks:
+        check(far)
+    assert machine.log == []
+    far.driver.power.get_power_and_health(far)
+    asked = len(machine.log)
+    for check in checks:
+        with pytest.raises(errors.InvalidParameter, match=NO_URL):
+            check(far)
+    assert len(machine.log) == asked
+    monkeypatch.setattr(boot, "_FRESH_SECONDS", 0.0)
+    checks[0](far)
+    monkeypatch.undo()
+    if lack == "UefiHttp":
+        offered.append("UefiHttp")
+    boots(machine)["HttpBootUri"] = None  # with newer firmware
+    far.driver.power.get_power_and_health(far)
+    for check in checks:
+        check(far)
 
 
 def test_bmc_with_a_settings_resource_gets_the_url_there(
@@ -1225,7 +1259,7 @@ def test_bmc_with_a_settings_resource_gets_the_url_there(
 
 def test_silent_bmc_is_not_judged(machine: bmc.Machine, far: bmc_tasks.BmcTask) -> None:
     machine.tricks["GET *"] = bmc.says(503, {"error": {}})
-    HTTPS.check_ramdisk(far, "deploy")
+    HTTPS.validate(far)
 
 
 def test_machine_in_bios_mode_does_not_boot_by_http(far: bmc_tasks.BmcTask) -> None:
