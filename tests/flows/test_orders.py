@@ -206,6 +206,26 @@ def test_image_that_cannot_be_served_leaves_no_file(
     assert media() == []
 
 
+def test_image_is_served_after_a_conductor_has_died_with_another(
+    stage: Stage, served: image_server.Images
+) -> None:
+    """A file that no note names is left to the removal of old files."""
+    where = {"device_type": "cdrom", "image_download_source": "local"}
+
+    def act(rig: ConductorFixture, node: str) -> None:
+        rig.ask("attach_virtual_media", node, image_url=f"{served.url}/a.iso", **where)
+
+    for moment in stage.moments("commit", least=3):
+        rig, node = moment.play(lambda rig: rig.node("active"), act, ended=crashes.idle)
+        assert "order" not in rig.get(node)["driver_internal_info"]
+        assert attach(rig, node, f"{served.url}/b.iso")["last_error"] is None
+        (held,) = kept(rig, node)["attached_secret_media"].values()
+        folder = pathlib.Path(config.CONF.state_path) / "http"
+        assert (folder / held["name"]).read_bytes() == b"b.iso"
+        of_node = [path for path in (folder / "media").iterdir() if node in path.name]
+        assert len(of_node) <= 2, moment.number
+
+
 def test_boot_media_are_removed_beside_an_image_in_another_drive(
     rig: ConductorFixture, served: image_server.Images
 ) -> None:
