@@ -10,6 +10,7 @@ import abc
 import contextlib
 import logging
 import time
+import urllib.parse
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, ClassVar
@@ -761,6 +762,9 @@ class RedfishHttpsBoot(MediumBoot):
         """
         super().check_ramdisk(task, mode)
         modes.require_uefi(task.node, instead="redfish-virtual-media")
+        parts = sources.parts(task.node, mode, whole=True)
+        if medium.handed_on(task.node, parts):
+            _refuse_login(str(parts.iso), f"{parts.place}iso")
         said = _REFUSING.get(task.node.uuid, -_FRESH_SECONDS)
         _require_url(taken=time.monotonic() - said >= _FRESH_SECONDS)
 
@@ -769,6 +773,7 @@ class RedfishHttpsBoot(MediumBoot):
 
         :raises errors.HardwareError: the BMC refused.
         """
+        _refuse_login(note["url"], "boot medium")
         persistent = modes.persists(task.node, note["mode"] == sources.INSTANCE)
         choose_device(task, self.device, persistent=persistent, url=note["url"])
 
@@ -787,3 +792,13 @@ class RedfishHttpsBoot(MediumBoot):
         except errors.HardwareError as why:
             shown = virtual_media.without_secrets(why, note["url"])
             LOG.warning("Node %s: it may look for its medium again: %s", task.node.uuid, shown)
+
+
+def _refuse_login(url: str, path: str) -> None:
+    """Reject a URL with a login, which firmware does not send, and which the BMC would show."""
+    if "@" in urllib.parse.urlsplit(url).netloc:
+        reason = (
+            "has a login, which firmware does not send: set ramdisk_image_download_source to "
+            "local, so that the conductor fetches the image, or use redfish-virtual-media"
+        )
+        raise errors.InvalidParameter(path=path, reason=reason)

@@ -1262,6 +1262,22 @@ def test_silent_bmc_is_not_judged(machine: bmc.Machine, far: bmc_tasks.BmcTask) 
     HTTPS.validate(far)
 
 
+@pytest.mark.parametrize("mode", ["deploy", "instance"])
+def test_login_of_an_image_is_not_given_to_the_bmc(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask, mode: str
+) -> None:
+    url = "https://user:hush@files.example.org/live.iso"
+    path = {"deploy": "driver_info/deploy_iso", "instance": "instance_info/boot_iso"}[mode]
+    far.node.driver_info = {**far.node.driver_info, "deploy_iso": url}
+    ramdisk_instance(far, boot_iso=url)
+    with pytest.raises(errors.InvalidParameter, match=rf"^{path}: has a login, ") as why:
+        HTTPS.check_ramdisk(far, mode)
+    assert "hush" not in why.value.message
+    with pytest.raises(errors.InvalidParameter, match="has a login"):
+        HTTPS.prepare_instance(far)  # of an adopted node, which is not checked
+    assert patches(machine) == []
+
+
 def test_machine_in_bios_mode_does_not_boot_by_http(far: bmc_tasks.BmcTask) -> None:
     far.node.properties = {"capabilities": "boot_mode:bios"}
     far.node.boot_interface = "redfish-https"
