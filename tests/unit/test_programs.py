@@ -8,6 +8,7 @@ import datetime
 import importlib.metadata
 import importlib.util
 import pathlib
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from ironic_lite.cmd import status
+from ironic_lite.cmd import entry, status
 from ironic_lite.core import clock, config, modules
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
@@ -286,3 +287,68 @@ def test_another_schema_ends_the_checks(sqlite_database: Database, check: Check)
     assert (code, len(lines)) == (2, 1)
     assert lines[0].startswith("Failure  database schema: The database ")
     assert "newer release" in lines[0]
+
+
+# -- values of a configuration that was read again -------------------------------------------
+
+
+def loaded(folder: pathlib.Path, text: str) -> cfg.ConfigOpts:
+    file = folder / "some.conf"
+    file.write_text(f"[DEFAULT]\nstate_path = {folder}\n{text}")
+    return config.load(config.PROJECT, [f"--config-file={file}"], conf=cfg.ConfigOpts())
+
+
+WRITTEN = """debug = true
+my_ip = 192.0.2.1
+[database]
+connection = postgresql+psycopg://u:a$$b$$$$c@h/n
+[conductor]
+step_deadline = deploy.erase_devices:60
+image_blocked_networks = 192.0.2.0/24,2001:db8::/64
+deploy_kernel_by_arch = x86_64:http://$my_ip/a$$b
+[console]
+port_range = 10000:10010
+[inspector]
+hooks = $default_hooks,parse-lldp
+physical_network_cidr_map = 192.0.2.0/24:net
+[pci_devices]
+alias = {"vendor_id": "1", "product_id": "2", "name": "a$$b"}
+[api]
+unix_socket_mode = 0600
+"""
+
+
+def test_values_arrive_in_another_process_as_they_were_read(tmp_path: pathlib.Path) -> None:
+    read = entry.read_again(loaded(tmp_path, WRITTEN))
+    conf = loaded(tmp_path, "")
+    assert entry.read_again(conf).values != read.values
+    entry.replace_values(conf, pickle.loads(pickle.dumps(read)).values)
+    assert entry.read_again(conf).values == read.values
+    assert conf.database.connection == "postgresql+psycopg://u:a$b$$c@h/n"
+
+
+def test_texts_of_libraries_are_compared_and_those_of_ironic_are_not(
+    tmp_path: pathlib.Path,
+) -> None:
+    text = "log_date_format = %H\n[keystone_authtoken]\nauth_url = http://k\n"
+    text += "[api]\nauth_strategy = keystone\nhost_ip = ::1\n[nova]\nauth_url = http://n\n"
+    others = entry.read_again(loaded(tmp_path, text)).others
+    assert set(others) == {("DEFAULT", "log_date_format"), ("keystone_authtoken", "auth_url")}
+
+
+def test_program_whose_reader_fails_keeps_its_values(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(entry.LOG, "handlers", [caplog.handler])
+    used: list[object] = []
+    reload = entry.Reload(loaded(tmp_path, ""), config.API, lambda *values: used.append(values))
+    reload.request()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
+    reload.step()
+    assert "no process can read it: No such file or directory" in caplog.text
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    reload.request()
+    while reload.step() < 1:
+        pass
+    assert "the process that has read it ended with status 1" in caplog.text
+    assert used == []
