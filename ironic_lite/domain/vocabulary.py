@@ -44,9 +44,7 @@ DEPLOYED_MODE = "deploy_boot_mode"
 REGISTRY_IMAGE = "oci_image"
 """Key of driver_internal_info with the image that a deployment has found in a registry."""
 RAMDISK_BOOT = "ramdisk_boot"
-"""Driver's key of the first boot of a ramdisk over the network in a run: ``run``; ``by``, the
-conductor; ``at``, the seconds since 1970 of the last start; ``restarts``, the number of starts by
-the service after the first. After the ramdisk's lookup ``run`` alone."""
+"""Driver's key of the first boot of a ramdisk over the network, see ``waiting.RamdiskBoot``."""
 
 
 def get_capability(known: object, name: str) -> str | None:

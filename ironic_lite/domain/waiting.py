@@ -70,11 +70,23 @@ def asked_for_token(node: JsonView) -> bool | None:
     return None if notes.get(_IN_MEDIA) else _TOKEN in notes
 
 
-def boot_restarts(node: JsonView) -> int:
-    """Return how often the machine was restarted because its ramdisk has not looked it up."""
+class RamdiskBoot(NamedTuple):
+    """Note of the first boot of a ramdisk over the network in a run.
+
+    ``by`` is the conductor that waits for its lookup. ``at``: seconds since 1970 of the machine's
+    last start, None without such a wait. ``restarts``: the starts after the first.
+    """
+
+    run: str | None = None
+    by: str = ""
+    at: float | None = None
+    restarts: int = 0
+
+
+def ramdisk_boot(node: JsonView) -> RamdiskBoot:
+    """Return the note of a node, an empty one if it has none."""
     notes = (node["driver_internal_info"] or {}).get(_DRIVERS) or {}
-    restarts: int = (notes.get(vocabulary.RAMDISK_BOOT) or {}).get("restarts", 0)
-    return restarts
+    return RamdiskBoot(**notes.get(vocabulary.RAMDISK_BOOT, {}))
 
 
 def of(

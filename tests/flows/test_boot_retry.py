@@ -20,6 +20,7 @@ from tests.recorded.strict_bmc import StrictBmc
 from tests.support import scripted_agent
 from tests.support.conductor_fixture import ConductorFixture, listed, wait_for
 from tests.support.crashes import Life, Scene, Stage
+from tests.support.statements import count_statements
 
 LONG_AGO = -3600
 IMAGE = {
@@ -128,7 +129,7 @@ def let_pass(rig: ConductorFixture, node: str, seconds: int = LONG_AGO, **note: 
     """Let the wait and the boot have begun earlier."""
     notes = rig.get(node)["driver_internal_info"]
     known = notes["driver_notes"][vocabulary.RAMDISK_BOOT]
-    at = {"at": clock.stamp() + seconds} if "at" in known else {}
+    at = {"at": clock.stamp() + seconds} if known["at"] is not None else {}
     fresh = {**known, **at, **note}
     notes["driver_notes"] = {**notes["driver_notes"], vocabulary.RAMDISK_BOOT: fresh}
     rig.edit(node, driver_internal_info=notes, provision_updated_at=clock.after(seconds))
@@ -271,6 +272,42 @@ def test_machine_is_left_alone_after_the_lookup_of_its_ramdisk(
     rig.edit(node, driver_internal_info=left, provision_updated_at=clock.after(LONG_AGO))
     sweep(rig)
     assert (machine.orders, restarts(rig, node)) == ([], [])
+
+
+def test_late_boot_in_a_long_wait_has_its_own_time(rig: ConductorFixture, machine: Hanging) -> None:
+    node = begin(rig, machine, "clean wait")
+    let_pass(rig, node, at=clock.stamp() - 55)
+    sweep(rig)
+    assert (machine.orders, restarts(rig, node)) == ([], [])
+    let_pass(rig, node, at=clock.stamp() - 61)
+    rig.sweep("boot retries")
+    rig.reaches(node, "available")
+    assert restarts(rig, node) == [1]
+
+
+def test_wait_that_began_anew_has_its_time_too(rig: ConductorFixture, machine: Hanging) -> None:
+    node = begin(rig, machine, "clean wait")
+    let_pass(rig, node)
+    rig.edit(node, provision_updated_at=clock.now())
+    sweep(rig)
+    assert (machine.orders, restarts(rig, node)) == ([], [])
+
+
+def test_sweep_reads_no_node_whose_ramdisk_has_looked_it_up(
+    rig: ConductorFixture, machine: Hanging
+) -> None:
+    for _ in range(3):
+        node = begin(rig, machine, "clean wait")
+        rig.endpoints.get_node_with_token(rig.who, node_uuid=node)
+        let_pass(rig, node)
+    polled = begin(rig, machine, "clean wait")
+    rig.service.timers.stop()
+    let_pass(rig, polled)
+    rig.edit(polled, wake_at=clock.after(LONG_AGO))
+    with count_statements(rig.database) as sent:
+        sweep(rig)
+    read = [one for one in sent if "FROM nodes" in one]
+    assert len(read) == len(CASES), read  # a page of each state
 
 
 def test_locked_node_is_looked_at_later(rig: ConductorFixture, machine: Hanging) -> None:

@@ -426,7 +426,9 @@ class BootRetries:
             assert activity.waiting is not None
             before = clock.ago(self._seconds)
             for row in _waiting_nodes(self._tasks, self._ownership, activity.waiting, before):
-                left -= self._restart_silent(row["uuid"], activity)
+                # Most of many waiting nodes have looked up, so only the others are read whole.
+                if row["wake_at"] is None and waiting.ramdisk_boot(row).at is not None:
+                    left -= self._restart_silent(row["uuid"], activity)
                 if left <= 0:
                     return
 

@@ -47,6 +47,8 @@ class OverdueNode(SweptNode):
 
     id: int
     provision_updated_at: datetime.datetime
+    wake_at: datetime.datetime | None
+    driver_internal_info: Json | None
 
 
 class LockedNode(SweptNode):
@@ -232,7 +234,6 @@ def overdue(
 
     :param after: as in `due`.
     :param since: no nodes that are in the state since an earlier time.
-    :returns: id, uuid, driver, conductor_group, provision_state, provision_updated_at.
     """
     last = (since, 0) if after is None else (after["provision_updated_at"], after["id"])
     values = {"state": state, "before": before, "after": last[0], "after_id": last[1]}

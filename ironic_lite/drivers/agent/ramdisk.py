@@ -10,6 +10,7 @@ from ironic_lite import errors
 from ironic_lite.core import clock, config, context
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import fast_track, vocabulary
+from ironic_lite.domain.waiting import RamdiskBoot
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import AgentClient
 from ironic_lite.drivers.boot import modes
@@ -121,20 +122,18 @@ MOST_RESTARTS = 10
 
 
 def _note_first_boot(task: base.Task) -> None:
-    note, run = task.recall(vocabulary.RAMDISK_BOOT) or {}, task.node.run_uuid
-    mine = note.get("run") == run
-    if not task.driver.boot.over_network or (mine and "at" not in note):
-        return
-    restarts = note["restarts"] if mine else 0
-    fresh = {"run": run, "by": config.CONF.host, "at": clock.stamp(), "restarts": restarts}
-    task.keep(vocabulary.RAMDISK_BOOT, fresh)
+    note, run = _boot_note(task), task.node.run_uuid
+    mine = note.run == run
+    if task.driver.boot.over_network and not (mine and note.at is None):
+        restarts = note.restarts if mine else 0
+        _keep_boot(task, RamdiskBoot(run, config.CONF.host, clock.stamp(), restarts))
 
 
 def note_lookup(task: base.Task) -> None:
     """Record that the ramdisk has looked up its node, after which its machine is left alone."""
-    note = task.recall(vocabulary.RAMDISK_BOOT)
-    if note is not None:
-        task.keep(vocabulary.RAMDISK_BOOT, {"run": note["run"]})
+    note = _boot_note(task)
+    if note.at is not None:
+        _keep_boot(task, RamdiskBoot(note.run))
 
 
 def silent_seconds(task: base.Task) -> float:
@@ -142,21 +141,29 @@ def silent_seconds(task: base.Task) -> float:
 
     :returns: 0 if the machine must not be started again.
     """
-    note, driver = task.recall(vocabulary.RAMDISK_BOOT) or {}, task.driver
-    mine = (note.get("run"), note.get("by")) == (task.node.run_uuid, config.CONF.host)
-    if not mine or "at" not in note or note["restarts"] >= MOST_RESTARTS or driver.power.in_band:
+    note, driver = _boot_note(task), task.driver
+    mine = (note.run, note.by) == (task.node.run_uuid, config.CONF.host)
+    if not mine or note.at is None or note.restarts >= MOST_RESTARTS or driver.power.in_band:
         return 0.0
     if any(task.recall(key) for one in driver.interfaces() for key in one.work_notes):
         return 0.0
-    return clock.lived_since(note["at"])
+    return clock.lived_since(note.at)
 
 
 def count_restart(task: base.Task) -> int:
     """Record the next restart, before the machine is touched; return the number of restarts."""
-    note = task.recall(vocabulary.RAMDISK_BOOT)
-    restarts: int = note["restarts"] + 1
-    task.keep(vocabulary.RAMDISK_BOOT, {**note, "at": clock.stamp(), "restarts": restarts})
-    return restarts
+    note = _boot_note(task)
+    note = note._replace(at=clock.stamp(), restarts=note.restarts + 1)
+    _keep_boot(task, note)
+    return note.restarts
+
+
+def _boot_note(task: base.Task) -> RamdiskBoot:
+    return RamdiskBoot(**task.recall(vocabulary.RAMDISK_BOOT, {}))
+
+
+def _keep_boot(task: base.Task, note: RamdiskBoot) -> None:
+    task.keep(vocabulary.RAMDISK_BOOT, note._asdict())
 
 
 def _prepare_boot(task: base.Task, mode: str = "deploy", more: Mapping[str, str] = {}) -> None:

@@ -323,7 +323,7 @@ def _waits(facts: Facts) -> str:
 
 
 def _boot_restarts(facts: Facts) -> str:
-    restarts = waiting.boot_restarts(facts.node)
+    restarts = waiting.ramdisk_boot(facts.node).restarts
     if not restarts:
         return ""
     times = "once" if restarts == 1 else f"{restarts} times"
