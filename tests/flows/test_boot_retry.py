@@ -310,6 +310,19 @@ def test_sweep_reads_no_node_whose_ramdisk_has_looked_it_up(
     assert len(read) == len(CASES), read  # a page of each state
 
 
+@pytest.mark.parametrize("interface", ["management", "deploy"])
+def test_machine_is_restarted_beside_a_step_of_its_agent_alone(
+    rig: ConductorFixture, machine: Hanging, interface: str
+) -> None:
+    """A BMC may work on the step of another interface, whether or not that sets a timer."""
+    node = begin(rig, machine, "clean wait")
+    let_pass(rig, node)
+    rig.edit(node, clean_step={"interface": interface, "step": "check", "priority": 0})
+    sweep(rig)
+    assert len(restarts(rig, node)) == (interface == "deploy")
+    assert bool(machine.orders) is (interface == "deploy")
+
+
 def test_locked_node_is_looked_at_later(rig: ConductorFixture, machine: Hanging) -> None:
     node = begin(rig, machine, "clean wait")
     let_pass(rig, node)

@@ -451,6 +451,9 @@ class BootRetries:
         node = task.node
         if task.state is not activity.waiting or node.maintenance or node.wake_at is not None:
             return False
+        step = activity.step_of(node) if isinstance(activity, activities.StepActivity) else None
+        if step and not task.driver.interface(step["interface"]).uses_agent(task):
+            return False  # its BMC may work
         return task.notes.token is None and ramdisk.silent_seconds(task) >= self._seconds
 
 
