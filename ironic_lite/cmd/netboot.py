@@ -69,7 +69,7 @@ def plan(conf: Configuration) -> servers.NetbootPlan:
         web_server=not own_server and not url.lower().startswith("https:"),
         tftp_root=pathlib.Path(conf.pxe.tftp_root),
         loaders=by_tftp,
-        plain=list(plain.values()) if told and "pxe" in enabled else [],
+        plain=list(plain.values()) if "pxe" in enabled and (told or by_tftp is plain) else [],
         by_http={name: loader for name, loader in by_http.items() if name in enabled},
         script=f"{url}/{boot_network.ENTRY}" if enabled & {"ipxe", "http-ipxe"} else None,
         fallback=conf.pxe.ipxe_fallback_script,

@@ -323,10 +323,15 @@ def authority_archive() -> bytes | None:
     """
     file = _ca_file()
     try:
-        return iso.authority_archive(file) if file else None
+        return _archive(file, checksums.content_stamp(file)) if file else None
     except OSError as why:
         reason = f"[agent]api_ca_file cannot be read: {why.strerror}"
         raise errors.LocalFileError(path=str(file), reason=reason) from None
+
+
+@functools.lru_cache(maxsize=1)
+def _archive(file: pathlib.Path, _stamp: tuple[int, ...]) -> bytes:
+    return iso.authority_archive(file)
 
 
 def _is_instance(parts: sources.Parts) -> bool:

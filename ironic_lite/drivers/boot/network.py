@@ -365,7 +365,9 @@ class NetworkBoot(base.Boot):
         """
         node, note = task.node, task.recall(NOTE) or {}
         on_disk = not note and node.provision_state in _DEPLOYED
-        wanted = self._boot_texts(task, note) if note else self._disk_texts(task) if on_disk else {}
+        wanted = self._disk_texts(task) if on_disk else {}
+        if note:
+            wanted = self._boot_texts(task, note, kept=True)
         folder = self.root() / node.uuid
         gone = any(not (folder / name).exists() for name in note.get("files", ()))
         return gone or any(_read(self.root() / name) != text for name, text in wanted.items())
@@ -453,11 +455,22 @@ class NetworkBoot(base.Boot):
                 return {name: (folder / f"{ahead}{name}", None) for name in note["files"]}
         return None
 
-    def _boot_texts(self, task: base.Task, note: JsonView) -> Mapping[str, bytes]:
+    def _boot_texts(
+        self, task: base.Task, note: JsonView, *, kept: bool = False
+    ) -> Mapping[str, bytes]:
+        """Return all small files.
+
+        :param kept: authorities that cannot be read now have not changed.
+        """
         node, addresses = task.node, _boot_cards(task)
         if note.get("iso"):
             return _encoded(self.texts_of_iso(node, addresses))
-        archive = None if note["mode"] == sources.INSTANCE else medium.authority_archive()
+        try:
+            archive = None if note["mode"] == sources.INSTANCE else medium.authority_archive()
+        except errors.LocalFileError:
+            if not kept:
+                raise
+            archive = _read(self.root() / node.uuid / AUTHORITY)
         words = _kernel_words(node, note["params"], note["mode"])
         texts = _encoded(self.texts(node, addresses, words, archive is not None))
         return {**texts, **({f"{node.uuid}/{AUTHORITY}": archive} if archive else {})}

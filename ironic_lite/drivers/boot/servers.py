@@ -77,8 +77,8 @@ class NetbootPlan:
     does another server with a certificate. ``loaders`` maps a boot mode to a file of ``tftp_root``,
     ``by_http`` a boot interface to a file of ``http_root``, the preferred one first. With iPXE,
     ``script`` is the URL of its first script, else None, and ``fallback`` the script of machines
-    that no node has. ``told`` is true if dnsmasq reads files of each node, and can offer some of
-    them ``plain`` loaders beside iPXE. Only the conductor's user can enter ``state``.
+    that no node has. ``plain`` loaders are files of ``tftp_root``, too; beside iPXE only if
+    ``told``: dnsmasq reads files of each node. Only the conductor's user can enter ``state``.
     """
 
     state: pathlib.Path
@@ -222,7 +222,7 @@ def _copy_commands(plan: NetbootPlan) -> list[str]:
     texts = {}
     if plan.script:
         texts[plan.http_root / boot_network.ENTRY] = loaders.ipxe_entry(plan.fallback)
-    elif plan.loaders:
+    if plan.plain:
         texts[plan.tftp_root / boot_network.GRUB_ENTRY] = loaders.grub_entry()
     for interface, name in plan.by_http.items():
         if interface == GRUB:

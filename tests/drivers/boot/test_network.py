@@ -22,7 +22,7 @@ from ironic_lite.core import config, masking
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import network, servers
 from ironic_lite.drivers.fake import hardware
-from ironic_lite.images import published
+from ironic_lite.images import iso, published
 from tests.emulators import images as image_server
 from tests.support import fake_task, prefork, service
 from tests.support.ports import HOST, free_port
@@ -652,6 +652,29 @@ def test_missing_authorities_are_named(
         IPXE.prepare_ramdisk(task, {})
 
 
+@EACH
+@pytest.mark.parametrize("had", [True, False])
+def test_authorities_that_are_missing_for_a_moment_have_not_changed(
+    task: fake_task.FakeTask, authority: pathlib.Path, boot: network.NetworkBoot, had: bool
+) -> None:
+    if not had:
+        config.CONF.clear_override("api_ca_file", group="agent")
+    boot.prepare_ramdisk(task, {})
+    config.CONF.set_override("api_ca_file", str(authority), group="agent")
+    authority.unlink()
+    assert not boot.lacks_files(task)
+    authority.write_text("another one\n")
+    assert boot.lacks_files(task)
+
+
+def test_archive_of_the_same_authorities_is_made_once(
+    task: fake_task.FakeTask, authority: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    IPXE.prepare_ramdisk(task, {})
+    monkeypatch.delattr(iso, "authority_archive")
+    assert not IPXE.lacks_files(task)
+
+
 # -- loaders that are copied at the start ----------------------------------------------------------
 
 
@@ -970,6 +993,7 @@ IPXE_SERVERS = servers.NetbootPlan(
 PXE_SERVERS = dataclasses.replace(
     IPXE_SERVERS,
     loaders={"bios": "pxelinux.0", "uefi": "bootx64.efi"},
+    plain=["pxelinux.0", "bootx64.efi"],
     script=None,
     web_server=False,
 )
@@ -983,7 +1007,7 @@ PLANS = {
     "pxe": PXE_SERVERS,
     "pxe-by-node": dataclasses.replace(PXE_SERVERS, told=True),
     "http-ipxe": dataclasses.replace(IPXE_SERVERS, loaders={}, by_http=HTTP_LOADERS),
-    "http": dataclasses.replace(PXE_SERVERS, loaders={}, by_http={"http": "bootx64.efi"}),
+    "http": dataclasses.replace(PXE_SERVERS, loaders={}, plain=[], by_http={"http": "bootx64.efi"}),
     "all": dataclasses.replace(IPXE_SERVERS, plain=["pxelinux.0"], by_http=HTTP_LOADERS),
 }
 
@@ -1194,6 +1218,20 @@ def test_command_writes_the_servers_of_boot_by_http(
     done = _show(tmp_path, f"{text}[DEFAULT]\nenabled_boot_interfaces = fake\n")
     assert done.returncode == 2
     assert "has none of http, http-ipxe, ipxe, pxe" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("enabled", "written"),
+    [("pxe", True), ("pxe,http-ipxe", True), ("pxe,http", True), ("ipxe", False), ("http", False)],
+)
+def test_grub_that_is_loaded_by_tftp_finds_its_first_file_there(
+    tmp_path: pathlib.Path, enabled: str, written: bool
+) -> None:
+    text = f"http_url = http://192.0.2.7:8080\nhttp_root = {tmp_path}/http\n"
+    text += f"[pxe]\ntftp_root = {tmp_path}/tftp\n[DEFAULT]\nenabled_boot_interfaces = {enabled}\n"
+    done = _show(tmp_path, text)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (f"cat > {tmp_path}/tftp/grub/grub.cfg <<" in done.stdout) is written
 
 
 def test_a_folder_that_another_web_server_cannot_enter_is_refused(tmp_path: pathlib.Path) -> None:
