@@ -29,7 +29,7 @@ from http import HTTPStatus
 from typing import Any, BinaryIO
 
 from ironic_lite import errors
-from ironic_lite.core import certificate_files, config, log_lines
+from ironic_lite.core import certificate_files, config, log_lines, masking
 from ironic_lite.core.options import Configuration
 from ironic_lite.images import boot_requests, published
 
@@ -284,6 +284,8 @@ class FileServer:
             wish = headers.get("connection", "").lower()
             going = "close" not in wish and (version == "HTTP/1.1" or "keep-alive" in wish)
             reply = await self._read_in_thread(answer, self._root, method, target, headers)
+            who, shown = headers.get("user-agent"), masking.address(urllib.parse.unquote(target))
+            LOG.debug("%s %s by %s: %d", method, shown, who, reply.status)
             if reply.file is not None:
                 boot_requests.SEEN.note_file(target)
             more = {"Connection": "keep-alive" if going else "close"}

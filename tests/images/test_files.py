@@ -22,7 +22,7 @@ import requests
 
 from ironic_lite import errors
 from ironic_lite.conductor import fileserver, service
-from ironic_lite.core import certificate_files, config
+from ironic_lite.core import certificate_files, config, masking
 from ironic_lite.images import cache, checksums, configdrive, iso, published, verification
 from tests.emulators import images
 from tests.emulators.redfish import certificate
@@ -196,6 +196,17 @@ def test_unexpected_fault_of_a_request_is_logged_once(
             requests.get(f"{server}/media/a", timeout=60)
     assert caplog.text.count("ended in an unexpected fault") == 1
     assert "client_connected_cb" not in caplog.text
+
+
+def test_requests_are_logged_without_the_names_of_media(
+    root: pathlib.Path, server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", fileserver.LOG.name)
+    secret = published.secret_name("76760001-0000-4000-8000-000000000001", ".iso")
+    encoded = secret.replace("-", "%2D")
+    requests.get(f"{server}/{encoded}?key=value", headers={"User-Agent": "firmware"}, timeout=10)
+    shown = secret.replace(str(masking.unguessable(secret)), masking.MASK)
+    assert f"GET /{shown}?{masking.MASK} by firmware: 404" in caplog.text
 
 
 def test_clients_that_say_nothing_leave_room_for_others(root: pathlib.Path, server: str) -> None:

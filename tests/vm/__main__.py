@@ -49,6 +49,7 @@ bootloader = file://{ramdisk}/esp.img
 file_url_allowed_paths = {folder}/images
 [DEFAULT]
 debug = {debug}
+default_log_levels = sqlalchemy=WARNING,ironic_lite.conductor.fileserver=DEBUG
 enabled_hardware_types = redfish,ipmi
 enabled_boot_interfaces = redfish-virtual-media,redfish-https,{network_boot}
 enabled_rescue_interfaces = agent,no-rescue

@@ -137,10 +137,8 @@ server_port = {port}
 logfile = {state}/log
 """
 _IPMI_PORT = 6230
-_REQUEST = re.compile(
-    rb"(?:GET|HEAD) (\S+) HTTP/1\.[01]\r\n(?:.*\r\n)*?User-Agent: *([^\r\n]+)", re.IGNORECASE
-)
-_EVERY_PROTOCOL = 3  # ETH_P_ALL
+_REQUEST = re.compile(r" ironic_lite\.conductor\.fileserver .*(?:GET|HEAD) (\S+ by .+): \d+$")
+_TFTP = 69
 
 
 @dataclasses.dataclass
@@ -214,16 +212,14 @@ class Rack:
 
     @property
     def requests(self) -> list[str]:
-        """Path and user agent of each request by HTTP that the machine has sent."""
-        with contextlib.suppress(FileNotFoundError):
-            return (self.folder / "access.log").read_text().splitlines()
-        return []
+        """Path and user agent of each request to the file server, by the log of that."""
+        lines = (self.folder / "ironic-lite-0.log").read_text("utf-8", "replace").splitlines()
+        return [found[1] for line in lines if (found := _REQUEST.search(line))]
 
     @property
     def by_tftp(self) -> list[str]:
-        """What dnsmasq has sent by TFTP."""
-        lines = (self.folder / "dnsmasq.log").read_text().splitlines()
-        return [line for line in lines if "dnsmasq-tftp" in line and " sent " in line]
+        """What the machine has asked for by TFTP, also if nobody serves it."""
+        return (self.folder / "tftp.log").read_text("utf-8", "replace").splitlines()
 
     def start(self, dnsmasq: pathlib.Path) -> None:
         """Build all of it; the machine is off.
@@ -232,7 +228,10 @@ class Rack:
         """
         leases = f"--dhcp-leasefile={self.folder / 'leases'}"
         said = ("--log-facility=-", "--log-dhcp", "--keep-in-foreground", "--user=root")
-        threading.Thread(target=self._listen, daemon=True).start()
+        (self.folder / "tftp.log").touch()
+        heard = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
+        heard.bind((ADDRESS, 0))
+        threading.Thread(target=self._listen, args=(heard,), daemon=True).start()
         self._start("dnsmasq", *said, leases, f"--conf-file={dnsmasq}")
         self._libvirt()
         disk.make(self.disk)
@@ -291,16 +290,14 @@ class Rack:
             "redfish_password": PASSWORD,
         }
 
-    def _listen(self) -> None:
-        """Write down the requests by HTTP that pass the bridge."""
-        kind, every = socket.SOCK_RAW, socket.htons(_EVERY_PROTOCOL)
-        with socket.socket(socket.AF_PACKET, kind, every) as sock:
-            sock.bind((BRIDGE, 0))
-            while True:
-                found = _REQUEST.search(sock.recv(65536))
-                if found:
-                    with (self.folder / "access.log").open("ab") as file:
-                        file.write(b"%s %s\n" % found.groups())
+    def _listen(self, heard: socket.socket) -> None:
+        """Write down what comes for the port of TFTP, whether or not a server has it."""
+        while True:
+            packet = heard.recv(65536)
+            datagram = packet[(packet[0] & 15) * 4 :]
+            if int.from_bytes(datagram[2:4]) == _TFTP:
+                with (self.folder / "tftp.log").open("ab") as file:
+                    file.write(datagram[10:].replace(b"\0", b" ").strip() + b"\n")
 
     def _virtualbmc(self) -> None:
         state = self.folder / "bmc"
