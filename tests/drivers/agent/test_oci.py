@@ -252,7 +252,7 @@ def test_local_images_of_registries_are_checked_and_served(known: Registry) -> N
     task = fresh(known, image_download_source="local")
     assert served(task) == SYSTEM
     known.put_disk(b"", tag="1", annotations={"disktype": "raw"})
-    assert "it is empty" in refusal(fresh(known, image_download_source="local"))
+    assert "without a digest or size" in refusal(fresh(known, image_download_source="local"))
 
 
 # -- settings ------------------------------------------------------------------------------------
