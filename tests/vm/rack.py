@@ -137,7 +137,7 @@ server_port = {port}
 logfile = {state}/log
 """
 _IPMI_PORT = 6230
-_REQUEST = re.compile(r" ironic_lite\.conductor\.fileserver .*(?:GET|HEAD) (\S+ by .+): \d+$")
+_REQUEST = re.compile(r" ironic_lite\.conductor\.fileserver .*(?:GET|HEAD) (\S+ by .+): \d{3}\b")
 _TFTP = 69
 
 
