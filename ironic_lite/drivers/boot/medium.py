@@ -281,10 +281,11 @@ def _attached(task: base.Task) -> Mapping[str, Mapping[str, str]]:
 
 def _remove_stale(task: base.Task, before: Mapping[str, Mapping[str, str]]) -> None:
     """Remove the files that the notes named before, once the database does not name them."""
-    task.save()
     names = {held["name"] for held in before.values()}
     names -= {held["name"] for held in _attached(task).values()}
-    published.remove(*(published.root() / name for name in names))
+    if names:
+        task.save()
+        published.remove(*(published.root() / name for name in names))
 
 
 def cards(task: base.Task) -> list[str]:
