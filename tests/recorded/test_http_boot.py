@@ -55,7 +55,7 @@ def enrolled(operator: Operator, bmc: StrictBmc) -> Day:
     day.node = operator.enroll(
         "enroll",
         driver="redfish",
-        driver_info=bmc.driver_info,
+        driver_info={**bmc.driver_info, "deploy_iso": "http://192.0.2.80/agent.iso"},
         boot_interface="redfish-https",
         deploy_interface="ramdisk",
         automated_clean=False,
@@ -87,9 +87,10 @@ def test_bmc_that_takes_no_url_is_refused_before_it_gets_an_order(
     day = enrolled(operator, bmc)
     day.goes("provide")
     before = list(bmc.changes)
+    # Asks a BMC with a settings resource, too, of which the power sweep reads only the system.
+    shown = day.api.get(f"{day.path}/validate").json["boot"]
+    assert (shown["result"], shown["reason"]) == (False, REFUSAL)
     answer = operator.asks(day.node, "active")
     assert answer.status == 400
     assert REFUSAL in answer.text
-    shown = day.api.get(f"{day.path}/validate").json["boot"]
-    assert shown["result"] is False
     assert bmc.changes == before
