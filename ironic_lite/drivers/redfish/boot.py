@@ -531,16 +531,21 @@ class MediumBoot(hardware.RedfishInterface, base.Boot, abc.ABC):
             return
         note = task.recall(MEDIUM_NOTE)
         fresh, drive = dict(note), note.get("drive")
-        if note["name"] and not medium.is_here(note["name"]):
+        here = [name for name in _names(note) if medium.is_here(name)]
+        if note["name"] and note["name"] not in here:
             fresh = self._publish_medium(task, note["params"], note["mode"], note["name"])
             fresh["drive"] = drive
-        if drive and not medium.is_here(drive["name"]):
+        if drive and drive["name"] not in here:
             fresh["drive"] = virtual_media.publish_configdrive(task, drive["name"])
         fresh = _with_urls(fresh, task.node)
         LOG.info("Node %s: its boot medium was made again on this conductor", task.node.uuid)
         task.keep(MEDIUM_NOTE, {**note, "url": fresh["url"], "drive": fresh["drive"]})
         if (fresh["url"], fresh["drive"]) != (note["url"], drive):
-            self.move(task, note, fresh)
+            try:
+                self.move(task, note, fresh)
+            except BaseException:
+                medium.remove(task, *here)  # so that the next look tells the BMC again
+                raise
 
     # -- details --------------------------------------------------------------------------
 

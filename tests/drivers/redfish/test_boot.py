@@ -439,6 +439,11 @@ def test_a_bmc_is_told_where_its_medium_is_now(
 ) -> None:
     BOOT.prepare_ramdisk(task, TOKEN)
     other = elsewhere(task, tmp_path, "http://192.0.2.2:8080")
+    machine.tricks["POST *InsertMedia"] = bmc.says(500)
+    with pytest.raises(errors.HardwareError):
+        BOOT.take_over(other)
+    assert BOOT.lacks_files(other)
+    del machine.tricks["POST *InsertMedia"]
     BOOT.take_over(other)
     (made,) = media()
     assert inserted(machine) == f"http://192.0.2.2:8080/media/{made.name}"
