@@ -544,7 +544,9 @@ class MediumBoot(hardware.RedfishInterface, base.Boot, abc.ABC):
             try:
                 self.move(task, note, fresh)
             except BaseException:
-                medium.remove(task, *here)  # so that the next look tells the BMC again
+                # So that the next look makes the media again, and tells the BMC.
+                task.keep(MEDIUM_NOTE, note)
+                medium.remove(task, *here)
                 raise
 
     # -- details --------------------------------------------------------------------------
