@@ -14,22 +14,22 @@ from types import ModuleType
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
-    "ironic_lite.api": (14_100, 59),
-    "ironic_lite.checks": (1_400, 8),
+    "ironic_lite.api": (13_830, 59),
+    "ironic_lite.checks": (1_320, 8),
     "ironic_lite.cmd": (1_960, 10),
-    "ironic_lite.conductor": (9_500, 54),
-    "ironic_lite.core": (5_000, 24),
-    "ironic_lite.db": (5_800, 35),
-    "ironic_lite.domain": (6_050, 35),
-    "ironic_lite.drivers": (14_700, 67),
+    "ironic_lite.conductor": (9_290, 54),
+    "ironic_lite.core": (4_860, 24),
+    "ironic_lite.db": (5_690, 35),
+    "ironic_lite.domain": (5_990, 34),
+    "ironic_lite.drivers": (14_640, 67),
     "ironic_lite.errors": (420, 1),
-    "ironic_lite.features": (4_700, 29),
+    "ironic_lite.features": (4_590, 29),
     "ironic_lite.feed": (370, 1),
-    "ironic_lite.images": (2_400, 11),
-    "ironic_lite.rpc": (2_650, 16),
+    "ironic_lite.images": (2_240, 11),
+    "ironic_lite.rpc": (2_610, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 68_900, "tokens": 590_000, "files": 353, "small": 66, "single": 64}
+ALL = {"lines": 68_050, "tokens": 583_000, "files": 352, "small": 63, "single": 62}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 
