@@ -595,6 +595,8 @@ STOP_SECONDS = 25.0
 _LARGEST_HEAD = 64 * 1024
 """Bytes of a request's headers; also the read-ahead of each connection."""
 _PROBE_SECONDS = 0.01
+_CLOSING_SECONDS = 0.1
+"""Seconds in which the server closes its socket; it does not report it."""
 _PRIVATE = 0o177
 """Mask that keeps other users from a unix socket until it has its mode."""
 _FILES = 1024
@@ -673,6 +675,8 @@ async def _serve_until_stopped(
         serving.result()
         raise RuntimeError("granian has stopped by itself")
     server.stop()  # type: ignore[no-untyped-call]
+    # A client whose stream ends connects again at once, and must not reach this socket.
+    await asyncio.sleep(_CLOSING_SECONDS)
     await application.end_watches()
     # A client that reads its answer too slowly is cut off when the process ends.
     with contextlib.suppress(TimeoutError):
