@@ -165,7 +165,7 @@ class DriverView:
         self.erasure = (self.step_id, report)
 
     def wake_after(self, seconds: float) -> None:
-        """Have the waiting step polled after ``seconds``; durable from the next save on."""
+        """Have ``watch.timeouts`` poll the waiting step after ``seconds``; durable once saved."""
         self.node.wake_at = clock.after(min(max(0.0, seconds), _LONGEST_TIMER))
 
     # -- the lock ----------------------------------------------------------------------------
@@ -415,7 +415,10 @@ class Task(DriverView):
         self._lock.confirm()
 
     def hand_over(self, flow: Callable[..., None], *args: object, **kwargs: object) -> None:
-        """Have a worker run ``flow(task, ...)`` after the endpoint, with the lock kept."""
+        """Have a worker run ``flow(task, ...)`` after the endpoint, with the lock kept.
+
+        ``tasks.TaskRunner`` starts it when the endpoint has left the lock.
+        """
         self.work = lambda task: flow(task, *args, **kwargs)
 
 
