@@ -191,6 +191,19 @@ def test_a_new_node_gets_the_defaults_of_its_type(
     assert chosen(answer.json).items() >= defaults.items()
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in base.KINDS for name in NOT_BUILT[kind]]
+)
+def test_new_node_with_an_interface_that_is_not_built_is_refused(
+    api: Client, kind: str, name: str
+) -> None:
+    body = {f"{each}_interface": known for each, known in FAKE.items()}
+    answer = api.post("/v1/nodes", {"driver": "fake-hardware", **body, f"{kind}_interface": name})
+    assert answer.status == 400
+    assert f"{kind}_interface: {name} is not available. {NOT_BUILT[kind][name]}" in answer.text
+    assert api.get("/v1/nodes").json["nodes"] == []
+
+
 @pytest.mark.parametrize("name", NOT_BUILT[HARDWARE_TYPE])
 def test_new_node_of_a_type_that_is_not_built_is_refused(api: Client, name: str) -> None:
     answer = api.post("/v1/nodes", {"driver": name})
