@@ -184,7 +184,8 @@ def _require_url(*, taken: bool) -> None:
 
 def takes_url(link: connection.Link, system: Any) -> bool:
     """Return whether firmware boots an image whose URL the BMC takes."""
-    here = "HttpBootUri" in (system.json.get("Boot") or {})
+    boot = system.json.get("Boot")
+    here = isinstance(boot, dict) and "HttpBootUri" in boot
     known = here or "HttpBootUri" in _pending_boot(link, system)
     return known and HTTP in _offered_devices(system)
 
