@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ironic_lite import errors, features
@@ -222,29 +222,39 @@ class Reload:
         if status or not size:
             self._refuse([f"the process that has read it ended with status {status}"])
             return
-        found, faults = pickle.loads(os.pread(self._answer, size, 0))
+        try:
+            version, found, faults = pickle.loads(os.pread(self._answer, size, 0))
+        except Exception as why:  # other code may have written to it, or another release
+            self._refuse([f"the answer of the process that has read it is unusable: {why}"])
+            return
+        if not faults and version != config.version():
+            faults = [f"release {version} is installed meanwhile; restart the program"]
         if faults:
             self._refuse(faults)
             return
         before = _values(self._conf)
-        changed = {
-            key: value
-            for key, value in found.values.items()
-            if value != before[key] and not _is_fixed(key, value)
-        }
+        differing = [key for key, value in found.values.items() if value != before.get(key)]
+        kept = [key for key in differing if _is_fixed(key, found.values[key])]
+        if any(group == "api" and name != "workers" for group, name in kept):
+            # Addresses, logins and TLS were checked together, so none of them changes alone.
+            kept += [key for key in differing if key[0] == "api"]
+        changed = {key: found.values[key] for key in differing if key not in kept}
         self._use(changed, {key: changed[key] for key in changed if _is_in(_OF_CONDUCTOR, key)})
-        late = list(self._late(found))
+        late = list(self._late(found, kept))
         shown = _shown(key for key in changed if key not in late)
         LOG.info("SIGHUP: the configuration was read again; changed: %s", shown or "nothing")
         if late:
             LOG.warning("%s: takes effect at a restart", _shown(late))
 
-    def _late(self, found: Reading) -> Iterator[Key]:
-        """Yield the options that differ from the start, and that running processes keep."""
+    def _late(self, found: Reading, kept: Collection[Key]) -> Iterator[Key]:
+        """Yield the options that differ from the start, and that running processes keep.
+
+        :param kept: those that no process takes.
+        """
         values, others = self._begun
         for key, value in found.values.items():
-            kept = self._prog != config.API and not _is_in(_OF_CONDUCTOR, key)
-            if value != values[key] and (kept or _is_fixed(key, value)):
+            of_others = self._prog != config.API and not _is_in(_OF_CONDUCTOR, key)
+            if value != values.get(key) and (of_others or key in kept):
                 yield key
         for key in sorted({*found.others, *others}):
             if found.others.get(key) != others.get(key):

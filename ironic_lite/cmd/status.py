@@ -367,11 +367,13 @@ def _text_lines(findings: Sequence[Finding]) -> Iterator[str]:
 def write_reading(argv: Sequence[str]) -> None:
     """Read and check a program's configuration as at its start, for `entry.Reload`.
 
-    Standard output gets the `entry.Reading` and the faults, by pickle.
+    Standard output gets the release, the `entry.Reading` and the faults, by pickle.
 
     :param argv: the name of the program and its command line.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    answer = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # for what drivers print
     prog, *given = argv
     try:
         with start.quiet(), contextlib.ExitStack() as opened:
@@ -381,10 +383,11 @@ def write_reading(argv: Sequence[str]) -> None:
             lines = examiner.lines(prog, STARTS_OF.get(prog, STARTS), subject)
             findings = examiner.Examiner().examine(lines, DOCTOR_SECONDS)
         faults = [one.text for one in findings if one.status is Status.FAILED]
-        found: object = (entry.read_again(conf), faults)
+        found: object = (config.version(), entry.read_again(conf), faults)
     except errors.Error as why:
-        found = (None, [why.message])
-    sys.stdout.buffer.write(pickle.dumps(found))
+        found = (config.version(), None, [why.message])
+    with answer:
+        answer.write(pickle.dumps(found))
 
 
 PROG = "ironic-lite-status"

@@ -267,6 +267,20 @@ def test_conductor_uses_new_values_and_the_rest_is_named(up: tuple[Service, Prog
     assert program.pids(CONDUCTOR_UP) == [conductor]
 
 
+def test_options_of_the_api_wait_together_for_a_restart(up: tuple[Service, Program]) -> None:
+    found, program = up
+    change(found, "api", "host = 127.0.0.2")
+    change(found, "api", "max_limit = 1")
+    change(found, "conductor", "automated_clean_enable = false")
+    said = reload(program)
+    assert "changed: [conductor]automated_clean_enable\n" in said
+    until(lambda: ": takes effect at a restart" in program.said(), "the options that are late")
+    assert "[api]host, [api]max_limit: takes effect at a restart" in program.said()
+    found.create("quick")
+    found.create("other")
+    assert len((found.get("/v1/nodes") or {})["nodes"]) == 2
+
+
 def test_conductor_without_a_supervisor_reads_its_configuration_again() -> None:
     with service.service() as found:
         found._put_database()
