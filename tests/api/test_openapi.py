@@ -31,7 +31,7 @@ from tests.support.wsgi_client import Client
 
 Json = dict[str, Any]
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
 """Requests to each route."""
 FAKE = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS} | {
     "network_interface": "noop",
