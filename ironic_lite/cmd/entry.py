@@ -208,9 +208,12 @@ class Reload:
         os.lseek(self._answer, 0, os.SEEK_SET)
         self._limit = time.monotonic() + _CHECK_SECONDS
         # -P: no module of the present folder.
-        words = [sys.executable, "-P", "-c", _READER, self._prog, *sys.argv[1:]]
+        number = str(self._answer)
+        words = [sys.executable, "-P", "-c", _READER, number, self._prog, *sys.argv[1:]]
+        # Drivers may print, so its standard output is not the answer.
+        null = subprocess.DEVNULL
         try:
-            self._reader = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self._answer)
+            self._reader = subprocess.Popen(words, stdin=null, stdout=null, pass_fds=[self._answer])
         except OSError as why:
             self._refuse([f"no process can read it: {why.strerror}"])
 
@@ -224,7 +227,7 @@ class Reload:
             return
         try:
             version, found, faults = pickle.loads(os.pread(self._answer, size, 0))
-        except Exception as why:  # other code may have written to it, or another release
+        except Exception as why:  # another release may have written it
             self._refuse([f"the answer of the process that has read it is unusable: {why}"])
             return
         if not faults and version != config.version():

@@ -367,14 +367,12 @@ def _text_lines(findings: Sequence[Finding]) -> Iterator[str]:
 def write_reading(argv: Sequence[str]) -> None:
     """Read and check a program's configuration as at its start, for `entry.Reload`.
 
-    Standard output gets the release, the `entry.Reading` and the faults, by pickle.
+    A file gets the release, the `entry.Reading` and the faults, by pickle.
 
-    :param argv: the name of the program and its command line.
+    :param argv: the descriptor of that file, the name of the program, and its command line.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    answer = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # for what drivers print
-    prog, *given = argv
+    number, prog, *given = argv
     try:
         with start.quiet(), contextlib.ExitStack() as opened:
             conf: Any = config.load(prog, given, create=False)
@@ -386,7 +384,7 @@ def write_reading(argv: Sequence[str]) -> None:
         found: object = (config.version(), entry.read_again(conf), faults)
     except errors.Error as why:
         found = (config.version(), None, [why.message])
-    with answer:
+    with open(int(number), "wb") as answer:
         answer.write(pickle.dumps(found))
 
 
