@@ -239,7 +239,7 @@ def agree(whole: InProcess, node: Json, body: Json, version: int) -> bool:
     planned = api.post(f"/v1/nodes/{uuid}/plan", body)
     assert (counts(whole.database, uuid), rig.get(uuid)) == (before, row)
     answer = api.put(f"/v1/nodes/{uuid}/states/provision", body)
-    wait_for(lambda: rig.service.runtime.workers.wait_idle(10))
+    wait_for(lambda: rig.service.runtime.workers.wait_idle(60))
     accepted = answer.status == HTTPStatus.ACCEPTED
     if planned.status not in (HTTPStatus.OK, HTTPStatus.UNPROCESSABLE_ENTITY):
         assert (planned.status, planned.body) == (answer.status, answer.body)

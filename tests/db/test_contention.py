@@ -221,7 +221,7 @@ def test_writers_that_all_wait_leave_connections_to_readers(server_database: Dat
             nodes.edit(conn, node, {"extra": {}}, generation=0)
 
         waiting = [pool.submit(small.write, change) for _ in range(6)]
-        assert held.wait(10)
+        assert held.wait(60)
         refused = list(itertools.islice(as_completed(waiting, timeout=30), 3))
         assert {type(each.exception()) for each in refused} == {errors.Unavailable}
         assert small.read(lambda conn: nodes.get(conn, node, ("uuid",)))["uuid"] == node

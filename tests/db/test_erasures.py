@@ -66,7 +66,7 @@ def test_record_and_end_of_its_step_are_one_transaction(
         rig.database = database
         node = rig.node(fake_erasures=disks)
         rig.ask("clean", node, clean_steps=listed(ERASE))
-        assert rig.service.runtime.workers.wait_idle(30)
+        assert rig.service.runtime.workers.wait_idle(60)
         rig.bury()
         begun = [step for step in rig.run(node)["steps"] if step["started_at"] is not None]
         assert all(step["state"] in ("done", "failed") for step in begun)

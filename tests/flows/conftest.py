@@ -37,7 +37,7 @@ def build(sqlite_database: Database) -> Iterator[Callable[..., ConductorFixture]
     for rig in built:
         rig.bury()
     for rig in built:
-        rig.service.runtime.workers.wait_idle(5)
+        rig.service.runtime.workers.wait_idle(60)
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ def test_two_conductors_never_give_one_node_twice(build: Build) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert set(consistent(rigs[0], asked)) == made
 
 

@@ -56,7 +56,7 @@ class Site:
         """Send a report as the agent does: without a version."""
         path = f"/v1/continue_inspection{query}"
         answer = self.whole.api.post(path, report() if told is None else told)
-        assert self.rig.service.runtime.workers.wait_idle(20)
+        assert self.rig.service.runtime.workers.wait_idle(60)
         return answer
 
     def nodes(self) -> list[Json]:

@@ -172,7 +172,7 @@ def heir_after(
     with contextlib.suppress(crashes.Died):
         for _ in range(20):
             rig.sweep("batches")
-            rig.service.runtime.workers.wait_idle(5)
+            rig.service.runtime.workers.wait_idle(60)
     assert life.dead, "the batch has fewer saves"
     rig.bury()
     heir = build(database, DEFAULT__host="heir" if elsewhere else "mortal", **SHORT)
@@ -349,7 +349,7 @@ def test_request_under_way_begins_nothing_after_the_end_of_its_claim(
     rig.sweep("batches")
     assert counts(rig.database) == {"skipped" if state == "aborted" else "pending": 1}
     checks.opened.set()
-    late[0].join(10)
+    late[0].join(60)
     assert [why.code for why in refusals] == ["Unavailable"]
     found = edge.settled(node)
     assert (found["provision_state"], found["target_power_state"]) == ("manageable", None)
@@ -370,7 +370,7 @@ def test_request_of_the_former_caller_begins_nothing_after_a_resume(build: Build
     resumed = {"context": {"request_id": "req-ben", "user": "ben"}}
     rig.database.write(lambda conn: batches_rows.update(conn, BATCH, resumed))
     checks.opened.set()
-    late.join(10)
+    late.join(60)
     assert edge.events(node) == []
     finish(rig, 1)
     assert [run["requester"] for run in edge.runs(node)] == ["ben"]
@@ -440,7 +440,7 @@ def test_conductor_carries_out_a_request_of_a_batch_once_at_a_time(build: Build)
     with pytest.raises(errors.Unavailable, match="still carrying out"):
         inspect()
     checks.opened.set()
-    first.join(10)
+    first.join(60)
     rig.settled(node)
     assert len(rig.runs(node)) == 1
 
@@ -508,7 +508,7 @@ def test_open_batch_waits_while_the_feature_is_off_and_then_goes_on(build: Build
     first = build()
     begin(first, [first.node("enroll") for _ in range(4)], [4], 1)
     first.sweep("batches")
-    assert first.service.runtime.workers.wait_idle(5)
+    assert first.service.runtime.workers.wait_idle(60)
     first.bury()
     left = [one for one in options.FEATURES if one != "batches"]
     without = build(features__enabled=left)
@@ -530,7 +530,7 @@ def test_wrong_clock_postpones_no_node_by_more_than_the_longest_pause(
     begin(rig, [rig.node("enroll")], [1], 1, not_before=clock.after(ahead), tries=1)
     for _ in range(2):
         rig.sweep("batches")
-        rig.service.runtime.workers.wait_idle(5)
+        rig.service.runtime.workers.wait_idle(60)
     assert counts(rig.database) == {state: 1}
 
 

@@ -137,7 +137,7 @@ def let_pass(rig: ConductorFixture, node: str, seconds: int = LONG_AGO, **note: 
 
 def sweep(rig: ConductorFixture) -> None:
     rig.sweep("boot retries")
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
 
 
 def restarts(rig: ConductorFixture, node: str) -> list[int]:

@@ -150,7 +150,7 @@ def test_each_fault_of_the_fake_driver_has_a_cause(rig: ConductorFixture, case: 
     node = rig.node(case.before, **case.told)
     rig.ask(case.method, node, **case.args)
     rig.settled(node)
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
     run = wait_ended(rig, node)
     cause = cause_of(run["error"])
     assert (run["state"], run["error"]["code"]) == ("failed", case.top)

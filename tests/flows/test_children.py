@@ -462,6 +462,6 @@ def test_a_parent_that_is_another_conductors_by_now_leaves_its_next_child_alone(
     rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     some = family(rig, "clean", 2)
     rig.ask("clean", some.parent, clean_steps=[on_children("bios.factory_reset")])
-    assert rig.service.runtime.workers.wait_idle(30)
+    assert rig.service.runtime.workers.wait_idle(60)
     assert len(begun) == 1
     assert rig.get(some.parent)["lock_token"] == "theirs"

@@ -30,7 +30,7 @@ def cleaned(rig: ConductorFixture, steps: int) -> Statements:
     node = rig.node()
     with count_statements(rig.database) as sent:
         rig.ask("clean", node, clean_steps=listed(*["management.reset_bmc"] * steps))
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
     assert rig.get(node)["provision_state"] == "manageable"
     return sent
 
@@ -62,7 +62,7 @@ def test_a_verb_without_arguments(
     node = rig.node(state)
     with count_statements(rig.database) as sent:
         rig.ask(method, node, **arguments)
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
     assert len(sent) <= most, str(sent)
 
 

@@ -89,7 +89,7 @@ def begin(rig: ConductorFixture, start: str) -> str:
         return rig.node(start, power_state="power on")
     node = wait.begin(rig)
     assert rig.call(wait.method, node, **wait.args)["provision_state"] == start
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
     rig.edit(node, driver_info={})  # whatever comes now takes no time
     return node
 

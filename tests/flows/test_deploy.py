@@ -519,7 +519,7 @@ def cost(rig: ConductorFixture, node: str) -> list[str]:
     """Return the statements of a whole deployment."""
     with count_statements(rig.database) as sent:
         rig.ask("deploy", node)
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
     assert rig.get(node)["provision_state"] == "active"
     return list(sent)
 

@@ -125,7 +125,7 @@ def test_resting_states_lose_their_locks_even_if_the_recovery_dies_too(
         found = {state: locked(rig, state, target_power_state="power on") for state in resting}
         stage.bury(rig)
         rig = take_over(stage, moment, found[State.ACTIVE], who)
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
         for state, node in found.items():
             row = rig.get(node)
             assert (row["provision_state"], row["reservation"]) == (state, None)

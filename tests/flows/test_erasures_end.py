@@ -114,7 +114,7 @@ def test_outage_neither_loses_nor_repeats_a_record(
         node = rig.node(fake_erasures=disks)
         rig.ask("clean", node, clean_steps=listed(ERASE))
         rig.reaches(node, "clean failed" if BAD in disks else "manageable")
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
         (record,) = records(rig, node)
         assert record["result"] == ("partial" if BAD in disks else "complete")
         assert counted() == before + 1
@@ -165,7 +165,7 @@ def test_end_that_cannot_be_saved_is_recorded_with_its_report(
         rig.database = sqlite_database
         node = rig.node(fake_erasures=disks)
         rig.ask("clean", node, clean_steps=listed(*titles))
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
         begun = [step for step in rig.run(node)["steps"][:1] if step["started_at"] is not None]
         found = records(rig, node)
         assert len(found) == len(begun), (n, begun)

@@ -98,7 +98,7 @@ class World:
     def allocation(self) -> str:
         self.node("available", resource_class="big")
         made = self.made("allocations", resource_class="big")
-        self.operator.rig.service.runtime.workers.wait_idle(10)
+        self.operator.rig.service.runtime.workers.wait_idle(60)
         return str(made["uuid"])
 
     def batch(self) -> str:
@@ -128,7 +128,7 @@ class World:
         assert self.operator.patches(node, **slow).status == 200
         steps = [{"interface": "management", "step": "reset_bmc"}] * 2
         assert self.operator.asks(node, "clean", clean_steps=steps).status == 202
-        assert self.operator.rig.service.runtime.workers.wait_idle(20)
+        assert self.operator.rig.service.runtime.workers.wait_idle(60)
         return node, self.api.get(f"/v1/nodes/{node}/runs/current").json["uuid"]
 
     def stopped(self) -> tuple[str, str]:
@@ -411,10 +411,10 @@ def test_every_route_that_changes_something_has_a_row() -> None:
 def test_a_request_writes_the_event_of_its_change(world: World, route: str) -> None:
     asked = ROUTES[route](world)
     # Workers of the requests before have ended, so that their events are not among these.
-    assert world.operator.rig.service.runtime.workers.wait_idle(20)
+    assert world.operator.rig.service.runtime.workers.wait_idle(60)
     answer = world.api.request(route.split(maxsplit=1)[0], f"/v1/{asked.path}", asked.body)
     assert answer.status in (200, 201, 202, 204), answer.body
-    assert world.operator.rig.service.runtime.workers.wait_idle(20)
+    assert world.operator.rig.service.runtime.workers.wait_idle(60)
     request = answer.headers["x-openstack-request-id"]
     with world.operator.whole.database.engine.connect() as conn:
         statement = models.events.select().order_by(models.events.c.id)

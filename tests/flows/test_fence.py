@@ -54,7 +54,7 @@ def paused(
     rig = build(registry=registry, conductor__heartbeat_interval=1000)
     node = rig.node("active")
     rig.ask("delete", node)
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
     return rig, node, pause
 
 

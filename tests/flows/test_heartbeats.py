@@ -126,7 +126,7 @@ def test_a_heartbeat_costs_three_statements_at_most(rig: ConductorFixture, state
         rig.edit(node, driver_internal_info={**told(rig, node), f"{kind}_step_index": 0})
     with count_statements(rig.database) as sent:
         beat(rig, node)
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
     assert len(sent) <= 3, str(sent)
     assert told(rig, node)["agent_url"] == URL
 
@@ -151,7 +151,7 @@ def test_the_agent_has_its_answer_before_it_is_called_back(
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         if name == "heartbeat":
             called.set()
-            assert answered.wait(10)
+            assert answered.wait(60)
         return call()
 
     registry = cast(Registry, crashes.Drivers(drivers(), around, more=("heartbeat",)))
@@ -159,7 +159,7 @@ def test_the_agent_has_its_answer_before_it_is_called_back(
     node = waiting(rig)
     beat(rig, node)
     answered.set()
-    assert called.wait(10)
+    assert called.wait(60)
     rig.settled(node)
 
 
@@ -247,7 +247,7 @@ def test_to_ask_the_agent_after_a_heartbeat_costs_no_further_statement(
     rig, node = asked(build)
     with count_statements(rig.database) as sent:
         beat(rig, node)
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
     assert len(sent) == 4, str(sent)
     found = rig.get(node)
     assert found["driver_internal_info"]["driver_notes"] == {"asked": 1}
@@ -334,5 +334,5 @@ def test_few_agent_calls_wait_for_locks_at_once(
     rig.ask("get_node_with_token", nodes[2])  # nobody works on it any more
     rig.service.runtime.stopping.set()
     for one in waiting:
-        one.join(10)
+        one.join(60)
     assert rig.endpoints.lock_waiters.held == 0

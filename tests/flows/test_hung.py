@@ -122,7 +122,7 @@ def test_a_busy_state_in_which_the_driver_hangs_fails(
     assert "UTC" in row["last_error"]
     assert "[conductor]work_timeout" in row["last_error"]
     assert len(trap.caught) == 1, "what hangs is not asked again"
-    assert trapped.service.runtime.workers.wait_idle(10)
+    assert trapped.service.runtime.workers.wait_idle(60)
     trap.opened.set()
     assert trapped.get(node) == row
     run = trapped.run(node)
@@ -231,7 +231,7 @@ def test_places_of_hanging_work_are_replaced_up_to_the_size() -> None:
     with pytest.raises(errors.NoFreeWorker):
         workers.claim()
     opened.set()
-    assert workers.wait_idle(10)
+    assert workers.wait_idle(60)
     workers.claim()
     workers.close()
 

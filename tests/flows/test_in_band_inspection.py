@@ -594,7 +594,7 @@ def test_a_conductor_may_die_at_any_moment(
 
     def act(rig: ConductorFixture, node: str) -> None:
         rig.ask("inspect", node)
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
         rig.ask("continue_inspection", node, inventory=inventory(mac), plugin_data={})
 
     more = ("continue_inspection",)

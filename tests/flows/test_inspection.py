@@ -552,7 +552,7 @@ def test_a_conductor_that_has_lost_the_node_calls_no_more(
 
     cmdb.meanwhile = lose
     rig.ask("inspect", node)
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
     assert len(cmdb.asked) == 1
     row = rig.get(node)
     assert (row["provision_state"], row["lock_token"]) == ("inspecting", "theirs")

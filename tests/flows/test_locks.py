@@ -36,7 +36,7 @@ class Gate:
         def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
             if name in (names or ("execute_clean_step",)):
                 self.reached.set()
-                assert self.opened.wait(10)
+                assert self.opened.wait(60)
             return call()
 
         return cast(Registry, crashes.Drivers(drivers(), around))
@@ -80,7 +80,7 @@ def test_refusal_names_the_run_and_its_step(
     rig = build(registry=gate.registry(), conductor__node_locked_retry_attempts=1)
     node = rig.node()
     rig.ask("clean", node, clean_steps=listed("deploy.erase_devices"))
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(60)
     assert rig.get(node)["lock_note"].startswith("req-test")
     run = rig.get(node)["run_uuid"]
     with pytest.raises(errors.NodeLocked, match=f"for the run {run}, step deploy.erase_devices"):
@@ -168,12 +168,12 @@ def test_a_worker_that_lost_its_lock_stops_and_writes_nothing_more(
     rig = build(registry=gate.registry())
     node = rig.node()
     rig.ask("clean", node, clean_steps=listed("bios.factory_reset", "power.cycle"))
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(60)
     seize(rig.database, node, "new owner")
     before, events = rig.get(node), rig.events(node)
     steps = rig.run(node)
     gate.opened.set()
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
     assert rig.get(node) == before
     assert rig.events(node) == events
     assert rig.run(node) == steps
@@ -343,7 +343,7 @@ def test_callers_at_once_of_two_conductors_do_not_exceed_a_limit(
         thread.join()
     assert len(refused) == 4
     gate.opened.set()
-    assert all(rig.service.runtime.workers.wait_idle(10) for rig in rigs)
+    assert all(rig.service.runtime.workers.wait_idle(60) for rig in rigs)
 
 
 def test_the_keepalive_renews_leases_and_keeps_the_row_alive(
@@ -352,7 +352,7 @@ def test_the_keepalive_renews_leases_and_keeps_the_row_alive(
     rig = build(registry=gate.registry())
     node = rig.node()
     rig.ask("clean", node, clean_steps=listed("power.cycle"))
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(60)
     before = rig.get(node)["lock_expires"]
     rig.service.keepalive.beat()
     assert rig.get(node)["lock_expires"] > before
@@ -368,7 +368,7 @@ def test_a_conductor_that_renews_in_the_last_moment_keeps_its_lock(
     slow, other = build(registry=gate.registry()), build(DEFAULT__host="there")
     node = slow.node()
     slow.ask("clean", node, clean_steps=listed("bios.factory_reset"))
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(60)
     taken = lease_ends(slow, other, monkeypatch, slow.service.keepalive.beat)
     assert taken == [node]
     row = slow.get(node)
@@ -385,7 +385,7 @@ def test_a_conductor_that_renews_too_late_has_lost_its_lock(
     slow, other = build(registry=gate.registry()), build(DEFAULT__host="there")
     node = slow.node()
     slow.ask("clean", node, clean_steps=listed("bios.factory_reset"))
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(60)
     assert lease_ends(slow, other, monkeypatch, lambda: None) == [node]
     assert slow.events(node, "taken_over") != [] or slow.get(node)["reservation"] == "there"
     slow.service.keepalive.beat()
@@ -402,7 +402,7 @@ def test_a_conductor_that_has_renewed_nothing_since_its_start_takes_nothing_over
     other = build(DEFAULT__host="there", conductor__heartbeat_interval=1000)
     node = slow.node()
     slow.ask("clean", node, clean_steps=listed("bios.factory_reset"))
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(60)
     monkeypatch.setattr(other.tasks.locks.leases, "_steady", lambda: time.monotonic() + 3600)
     assert lease_ends(slow, other, monkeypatch, lambda: None) == []
     gate.opened.set()

@@ -92,7 +92,7 @@ def look(watch: local_state.LocalState, conductor: conductor_fixture.ConductorFi
 
 
 def idle(conductor: conductor_fixture.ConductorFixture) -> None:
-    assert conductor.service.runtime.workers.wait_idle(10)
+    assert conductor.service.runtime.workers.wait_idle(60)
 
 
 def scripts(root: pathlib.Path) -> list[str]:
@@ -291,7 +291,7 @@ class Slow:
             self._now += 1
             self.most = max(self.most, self._now)
         if not self._held or task.node.uuid in self._held:
-            assert self.go_on.wait(10)
+            assert self.go_on.wait(60)
         with self._guard:
             self._now -= 1
 

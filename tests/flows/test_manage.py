@@ -72,7 +72,7 @@ def test_verification_that_lost_the_node_records_and_switches_nothing(
     rig = build(registry=lost, conductor__power_off_after_verify=True)
     node = rig.node("enroll", power_state="power on")
     rig.ask("manage", node)
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
     assert name in calls
     assert "set_power_state" not in calls
     assert rig.get(node)["provision_state"] == "verifying"

@@ -113,7 +113,7 @@ def test_conductor_that_lost_the_node_does_not_send_the_setting(
     node = rig.node()
     method, args = order
     rig.ask(method, node, **args)
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
     assert asked in calls
     assert set_ not in calls
 
@@ -268,7 +268,7 @@ def test_new_conductor_serves_the_image_that_the_former_one_served(
         for file in (pathlib.Path(config.CONF.state_path) / "http/media").iterdir():
             file.unlink()
         LocalState(rig.tasks, rig.service.ownership).sweep()
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
 
     move()
     assert (media(), kept(rig, node)) == ([b"a.iso"], shown)
@@ -352,7 +352,7 @@ def test_an_order_whose_conductor_died_ends_in_last_error(rig: ConductorFixture)
         rig.tasks.locks.dead_lock(rig.tasks.look(rig.who, node).node) is None
     )  # not to be taken over
     rig.sweep("orphans")
-    rig.service.orphans.take_back().join(10)
+    rig.service.orphans.take_back().join(60)
     row = rig.settled(node)
     assert row["last_error"] == (
         "Failed to set the boot mode to uefi: the conductor here was lost. "

@@ -126,7 +126,7 @@ def test_worker_that_lost_the_node_in_an_outage_stops_without_an_error(
         row = rests(other, node)
         told, calls = other.events(node), list(stage.calls)
         sickness.heal()
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
         assert row["provision_state"] == "manageable"
         assert [other.get(node), other.events(node), stage.calls] == [row, told, calls]
         assert other.run(node)["state"] == "done"
@@ -137,9 +137,9 @@ def test_worker_that_lost_the_node_in_an_outage_stops_without_an_error(
 def test_a_stop_waits_for_no_database(stage: Stage) -> None:
     sickness = db_faults.DatabaseFault("write", 2, None)
     rig, node = stage.play(CASES["manual clean"], sickness)
-    assert sickness.begun.wait(10)
+    assert sickness.begun.wait(60)
     rig.service.runtime.stopping.set()
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
     assert rig.get(node)["provision_state"] == "cleaning"
     assert rig.run(node)["state"] == "running"
 
@@ -173,9 +173,9 @@ def test_work_that_was_given_up_waits_for_no_database() -> None:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    assert refusing.asked.wait(10)
+    assert refusing.asked.wait(60)
     held.ended = True
-    thread.join(10)
+    thread.join(60)
     assert [type(why) for why in ended] == [errors.LockLost]
 
 
@@ -220,7 +220,7 @@ def test_a_clean_survives_the_end_of_each_second_commit(
         assert rig.started(node) == ["bios.factory_reset", "raid.delete_configuration"]
         assert rig.run(node)["state"] == "done"
         rig.bury()
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
     assert len(ended) > 2
 
 
@@ -245,7 +245,7 @@ def test_callers_hear_nothing_of_the_end_of_each_second_commit(
         assert rig.run(node)["state"] == "done"
         assert [one["event"] for one in rig.events(node, "management")] == ["end"]
         rig.bury()
-        assert rig.service.runtime.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(60)
     assert len(ended) > 2
 
 
@@ -432,7 +432,7 @@ def settled(rig: ConductorFixture, node: str, case: LostAnswer) -> dict[str, Any
 
 def rests_after_lost_answer(rig: ConductorFixture, node: str, row: dict[str, Any]) -> None:
     """Check that nothing is left of the request."""
-    assert rig.service.runtime.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(60)
     assert rig.tasks.locks.held == frozenset()
     assert (row["lock_token"], row["target_power_state"]) == (None, None)
     assert not {"order", "untidied", "begun"} & row["driver_internal_info"].keys()
@@ -452,5 +452,5 @@ def test_the_lock_of_a_heartbeat_whose_answer_is_lost_is_known_as_ours(
         task.hand_over(done.append)
     losing.heal()
     assert rig.settled(node)["provision_state"] == "clean wait"
-    assert rig.service.runtime.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(60)
     assert [task.node.uuid for task in done] == [node]

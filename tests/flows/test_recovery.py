@@ -236,7 +236,7 @@ def test_resting_states_lose_their_lock_and_the_interrupted_operation_is_recorde
         waits = {"wake_at": timer} if states.kind(state) is Kind.WAIT else {}
         found[state] = locked(rig, state, **waits, **LEFT[moment])
     rig.service.orphans.sweep()
-    assert rig.service.runtime.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(60)
     for state, node in found.items():
         row, act = rig.get(node), recovery.TABLE[state].at(moment)
         assert row["provision_state"] == state

@@ -67,7 +67,7 @@ def test_conductor_keeps_the_nodes_it_works_on(build: Build) -> None:
     rig = build(registry=step.drivers(drivers()))
     node = rig.node()
     rig.ask("clean", node, clean_steps=listed("power.cycle"))
-    assert step.reached.wait(10)
+    assert step.reached.wait(60)
     token = rig.get(node)["lock_token"]
     remove(rig)
     other = build(DEFAULT__host="other")

@@ -260,7 +260,7 @@ def test_log_of_a_run_with_a_crash_shows_both_conductors(
     rig.ask("clean", node, clean_steps=listed(*STEPS))
     wait_for(lambda: life.dead)
     rig.bury()
-    assert rig.service.runtime.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(60)
     heir = build(sqlite_database, registry=acting(lambda: call_bmc(path="/redfish/v1/second")))
     heir.reaches(node, "manageable")
     found = [one.partition(" 0.0")[0] for one in texts(log_of(heir, node))]

@@ -115,7 +115,7 @@ def test_silent_machines_hold_no_thread_of_the_others(few: ConductorFixture, bmc
     bmcs.silent = set(nodes[::3])
     bmcs.wake.clear()  # whoever gives a silent machine its time, waits until the test's end
     few.service.power.sweep()
-    assert bmcs.waiting.acquire(timeout=10)
+    assert bmcs.waiting.acquire(timeout=60)
     well = [node for node in nodes if node not in bmcs.silent]
     wait_for(lambda: [resets(few, node) for node in well] == [1] * len(well))
     before = bmcs.asked.copy()
@@ -132,7 +132,7 @@ def test_a_machine_that_was_hurried_is_given_its_time_before_a_failure_counts(
     bmcs.silent, bmcs.refusing = {hurried}, {refusing}
     bmcs.wake.clear()
     few.service.power.sweep()
-    assert bmcs.waiting.acquire(timeout=10)
+    assert bmcs.waiting.acquire(timeout=60)
     assert few.get(refusing)["maintenance"]
     assert not few.get(hurried)["maintenance"]
     bmcs.wake.set()
@@ -213,7 +213,7 @@ def test_a_flapping_machine_that_answers_does_not_wait_for_silent_ones(
     bmcs.silent = {silent}
     bmcs.wake.clear()
     few.service.power.sweep()
-    assert bmcs.waiting.acquire(timeout=10)
+    assert bmcs.waiting.acquire(timeout=60)
     before = bmcs.asked[flapping]
     few.service.power.sweep()
     wait_for(lambda: bmcs.asked[flapping] > before)
@@ -260,7 +260,7 @@ def test_a_machine_that_is_back_does_not_wait_for_silent_ones(
     bmcs.silent = set(silent)
     bmcs.wake.clear()
     few.service.power.recover()
-    assert bmcs.waiting.acquire(timeout=10)
+    assert bmcs.waiting.acquire(timeout=60)
     assert not few.get(back)["maintenance"]
     assert all(few.get(node)["maintenance"] for node in silent)
     held = next(node for node in silent if bmcs.asked[node] == 2)
@@ -290,7 +290,7 @@ def test_a_node_that_was_put_into_maintenance_meanwhile_is_not_judged(
     bmcs.silent = {first, second}
     bmcs.wake.clear()
     few.service.power.sweep()
-    assert bmcs.waiting.acquire(timeout=10)
+    assert bmcs.waiting.acquire(timeout=60)
     later = next(node for node in (first, second) if bmcs.asked[node] == 1)
     few.edit(later, maintenance=True)
     bmcs.wake.set()
@@ -303,7 +303,7 @@ def test_a_stopping_service_asks_no_more(few: ConductorFixture, bmcs: Bmcs) -> N
     bmcs.silent = set(nodes)
     bmcs.wake.clear()
     few.service.power.sweep()
-    assert bmcs.waiting.acquire(timeout=10)
+    assert bmcs.waiting.acquire(timeout=60)
     few.service.runtime.draining.set()
     bmcs.wake.set()
     assert few.service.power.settle(10)
@@ -328,7 +328,7 @@ def test_a_machine_that_is_long_in_switching_holds_no_thread_of_the_others(
     rig = build(registry=registry, conductor__sync_power_state_workers=1)
     nodes = [machine(rig) for _ in range(3)]
     rig.service.power.sweep()
-    assert switching.acquire(timeout=10)
+    assert switching.acquire(timeout=60)
     done.set()
     assert rig.service.power.settle(10)
     assert [resets(rig, node) for node in nodes] == [1, 1, 1]
@@ -416,7 +416,7 @@ def test_a_lane_that_got_no_thread_gets_one_next_time(monkeypatch: pytest.Monkey
             lane.put(node)
     assert lane.wait_idle(0)
     lane.put(node)
-    assert lane.wait_idle(10)
+    assert lane.wait_idle(60)
     assert asked == ["1"]
 
 
@@ -430,7 +430,7 @@ def test_a_lane_outlives_what_it_does() -> None:
     lane = sweep_threads.BackgroundQueue(act, most=1, halted=threading.Event())
     for uuid in ("1", "2"):
         lane.put(Node({"uuid": uuid}))
-        assert lane.wait_idle(10)
+        assert lane.wait_idle(60)
     assert asked == ["1", "2"]
 
 
@@ -486,7 +486,7 @@ def test_a_lane_goes_on_after_an_exit() -> None:
     lane = sweep_threads.BackgroundQueue(act, most=1, halted=threading.Event())
     for name in ("a", "b"):
         lane.put(node(name))
-        assert lane.wait_idle(10)
+        assert lane.wait_idle(60)
     assert asked == ["a", "b"]
 
 
@@ -511,7 +511,7 @@ def test_a_sweep_runs_again_after_an_exit() -> None:
         raise SystemExit
 
     Sweeps(halted, [Sweep("test", 0.001, act)]).start()
-    assert halted.wait(10)
+    assert halted.wait(60)
 
 
 def test_a_sweep_that_is_signalled_all_the_time_rests_four_times_as_long_as_it_runs() -> None:
@@ -755,14 +755,14 @@ def test_calls_to_silent_machines_leave_threads_to_others(
             pool.submit(endpoints.get_boot_device, rig.who, node_uuid=node) for node in nodes[:2]
         ]
         for _ in waiting:
-            assert gate.inside.acquire(timeout=10)
+            assert gate.inside.acquire(timeout=60)
         with pytest.raises(errors.NoFreeWorker, match="2 of 8 threads"):
             endpoints.get_boot_device(rig.who, node_uuid=nodes[2])
         assert "boot_device" in endpoints.get_boot_device(rig.who, node_uuid=good)
         assert endpoints.get_driver_properties(rig.who, driver="fake-hardware")
         gate.opened.set()
         for one in waiting:
-            one.result(10)
+            one.result(60)
     assert "boot_device" in endpoints.get_boot_device(rig.who, node_uuid=nodes[2])
 
 

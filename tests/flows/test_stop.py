@@ -87,7 +87,7 @@ def test_stop_waits_for_short_work(build: Callable[..., ConductorFixture]) -> No
     rig = build(registry=step.drivers(drivers()))
     node = rig.node()
     rig.ask("clean", node, clean_steps=listed("power.cycle"))
-    assert step.reached.wait(10)
+    assert step.reached.wait(60)
     ended: list[bool] = []
     stopping = threading.Thread(target=lambda: ended.append(rig.service.stop(timeout=10)))
     stopping.start()
@@ -96,7 +96,7 @@ def test_stop_waits_for_short_work(build: Callable[..., ConductorFixture]) -> No
     assert not online(rig)
     assert rig.get(node)["reservation"] == "here"
     step.opened.set()
-    stopping.join(10)
+    stopping.join(60)
     assert ended == [True]
     assert rig.get(node)["provision_state"] == "manageable"
 
@@ -114,7 +114,7 @@ def test_hurried_stop_does_not_wait_for_running_work(
     wait_for(lambda: not online(rig))
     assert not ended
     rig.service.stop_waiting()
-    stopping.join(10)
+    stopping.join(60)
     assert ended == [True], "the step is left to the next owner"
     assert rig.get(node)["reservation"] is None
 
@@ -127,7 +127,7 @@ def test_work_that_does_not_end_is_released_at_once(
 
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         if name == "execute_clean_step":
-            assert opened.wait(10)
+            assert opened.wait(60)
         return call()
 
     rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
@@ -139,7 +139,7 @@ def test_work_that_does_not_end_is_released_at_once(
     other.service.orphans.sweep()
     assert other.reaches(node, "manageable")["last_error"] is None
     opened.set()
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
     assert other.get(node)["provision_state"] == "manageable"
 
 
@@ -295,7 +295,7 @@ def test_timers_query_nothing_after_their_stop(
 
     monkeypatch.setattr(sweeps, "due", due)
     rig = build()
-    assert begun.wait(10)
+    assert begun.wait(60)
     threading.Timer(0.1, opened.set).start()
     rig.service.timers.stop()
     assert ended.is_set()

@@ -251,7 +251,7 @@ def test_two_stops_at_once_leave_one(build: Any) -> None:
             for one in threads:
                 one.start()
             for one in threads:
-                one.join(10)
+                one.join(60)
 
     rig = build(registry=around(act))
     node = rig.node()
@@ -587,7 +587,7 @@ def test_the_state_has_changed_when_the_caller_gets_its_answer(
 
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         if name == "tear_down_cleaning":
-            assert answered.wait(10)
+            assert answered.wait(60)
         return call()
 
     rig = build(registry=crashes.Drivers(drivers(), around))

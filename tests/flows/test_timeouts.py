@@ -101,7 +101,7 @@ def waiting(rig: ConductorFixture, state: str, target: str | None = None, **valu
 def sweep(rig: ConductorFixture) -> None:
     """Look at all waits once, and let the workers finish."""
     rig.sweep("time-outs")
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
 
 
 @pytest.mark.parametrize(("state", "target", "option", "end", "words", "fault"), WAITS)
@@ -391,7 +391,7 @@ POLLED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str]] = {
 def poll(rig: ConductorFixture, node: str) -> dict[str, Any]:
     """Let the timer ring, and return the node once its driver has been asked."""
     # A worker that has just saved the node sets its timer after that, and would replace this one.
-    assert rig.service.runtime.workers.wait_idle(20)
+    assert rig.service.runtime.workers.wait_idle(60)
     with rig.tasks.lock(rig.who, node) as task:
         task.wake_after(0)
         asked = task.node.wake_at
@@ -518,7 +518,7 @@ def waiting_step(rig: ConductorFixture, seconds: float, **values: Any) -> str:
 
 def sweep_overdue(rig: ConductorFixture) -> None:
     rig.sweep("overdue steps")
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
 
 
 # -- overdue steps ---------------------------------------------------------------------------

@@ -291,7 +291,7 @@ def refused_again(rig: ConductorFixture, who: Context, method: str, node: str, *
     with pytest.raises(errors.Conflict) as caught:
         rig.send(who, method, node, **args)
     assert who.request_id in caught.value.message
-    assert rig.service.runtime.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(60)
     assert rig.get(node) == before
     assert rig.tasks.locks.held == frozenset()
 
@@ -304,7 +304,7 @@ def test_an_order_that_comes_late_once_more_is_refused(
     node = counted.node("active", power_state="power off", raid_interface="fake")
     counted.send(who, order.method, node, **order.args)
     counted.settled(node)
-    assert counted.service.runtime.workers.wait_idle(5)
+    assert counted.service.runtime.workers.wait_idle(60)
     once = dict(calls)
     assert order.call is None or calls[order.call] == 1
     refused_again(counted, who, order.method, node, **order.args)
@@ -322,7 +322,7 @@ def test_an_order_that_comes_twice_at_once_is_carried_out_once(
     act = functools.partial(counted.send, method=order.method)
     refused = at_once(2, lambda: act(who, node_uuid=node, **order.args))
     counted.settled(node)
-    assert counted.service.runtime.workers.wait_idle(5)
+    assert counted.service.runtime.workers.wait_idle(60)
     assert [type(why) for why in refused] in ([errors.NodeLocked], [errors.Conflict])
     assert order.call is None or calls[order.call] == 1
     assert counted.get(node)["last_error"] is None
@@ -392,7 +392,7 @@ def test_a_verb_that_comes_twice_at_once_and_late_is_carried_out_once(
     refused = at_once(2, lambda: act(who, node_uuid=node, **args))
     assert len(refused) == 1
     assert isinstance(refused[0], errors.Conflict | errors.NodeLocked | errors.InvalidState)
-    assert rig.service.runtime.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(60)
     rig.settled(node)
     rig.edit(node, provision_state=state, target_provision_state=None)
     refused_again(rig, who, method, node, **args)

@@ -198,7 +198,7 @@ def test_a_living_lock_is_not_touched(rig: ConductorFixture) -> None:
     hold(rig, node, "there")
     with rig.tasks.lock(rig.who, rig.node()) as task:
         token = rig.get(task.node.uuid)["lock_token"]
-        rig.service.orphans.take_back().join(10)
+        rig.service.orphans.take_back().join(60)
         assert token is not None and rig.get(task.node.uuid)["lock_token"] == token
     assert rig.get(node)["reservation"] == "there"
 
@@ -234,7 +234,7 @@ def test_each_orphan_belongs_to_one_of_the_living(build: Callable[..., Conductor
     left = [stranded(here) for _ in range(20)]
     assert there.service.recovery is not None
     here.service.orphans.sweep()
-    assert here.service.runtime.workers.wait_idle(10)
+    assert here.service.runtime.workers.wait_idle(60)
     mine = [node for node in left if here.get(node)["provision_state"] == "manageable"]
     assert 0 < len(mine) < len(left)
     there.service.orphans.sweep()

@@ -801,7 +801,7 @@ def test_pipe_in_place_of_a_file_is_refused_without_waiting(root: pathlib.Path, 
         waiting = pool.submit(acts[use])
         try:
             with pytest.raises((errors.Error, OSError), match="not a regular file") as caught:
-                waiting.result(10)
+                waiting.result(60)
             assert not isinstance(caught.value, TimeoutError)
         finally:  # releases a reader that waits
             while not waiting.done():

@@ -232,7 +232,7 @@ one.start()
 caller = client.RpcClient(transport.build("local://{folder}/rpc"))
 assert caller.call(context.internal("test"), "who", host="one") == "one"
 one.stop()
-assert one.wait(10)
+assert one.wait(60)
 assert sys.modules["eventlet"] is None
 unwanted = ("eventlet.", "greenlet", "kombu", "amqp", "sqlalchemy", "pecan", "prometheus")
 print([name for name in sys.modules if name.startswith(unwanted)])
@@ -501,7 +501,7 @@ def test_stopping_removes_the_socket_but_not_one_of_a_successor(
     successor = socket.socket(socket.AF_UNIX)
     successor.bind(str(path))
     one.stop()
-    assert one.wait(10)
+    assert one.wait(60)
     assert path.exists()
     successor.close()
 

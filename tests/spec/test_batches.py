@@ -59,7 +59,7 @@ def sweep(operator: Operator, times: int = 1) -> None:
     """Let the conductor look at the batches, and wait for the work that it has begun."""
     for _ in range(times):
         operator.rig.sweep("batches")
-        assert operator.rig.service.runtime.workers.wait_idle(20)
+        assert operator.rig.service.runtime.workers.wait_idle(60)
 
 
 def fleet(operator: Operator, count: int, state: str = "enroll", **fields: Any) -> list[str]:

@@ -29,7 +29,7 @@ def sweep(operator: Operator, times: int) -> None:
     """Let the conductor look at the batches, and wait for the work that it has begun."""
     for _ in range(times):
         operator.rig.sweep("batches")
-        assert operator.rig.service.runtime.workers.wait_idle(20)
+        assert operator.rig.service.runtime.workers.wait_idle(60)
 
 
 def paused(operator: Operator) -> tuple[str, list[str]]:
@@ -80,7 +80,7 @@ def test_expected_end_of_a_batch_does_not_count_its_pauses(operator: Operator) -
     operator.rig.sweep("batches")
     for target in ("pause", "resume", "pause"):
         assert operator.api.put(f"{path}/state", {"target": target}).status == 200
-    assert operator.rig.service.runtime.workers.wait_idle(20)
+    assert operator.rig.service.runtime.workers.wait_idle(60)
     operator.rig.sweep("batches")
     hour, event = datetime.timedelta(hours=1), models.events
     paused = event.c.kind == "batch_paused"

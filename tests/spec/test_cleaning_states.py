@@ -550,7 +550,7 @@ class Stage:
             first.asks(node, target, **body)
         wait_for(lambda: life.dead)
         first.rig.bury()
-        assert first.rig.service.runtime.workers.wait_idle(5)
+        assert first.rig.service.runtime.workers.wait_idle(60)
         return node
 
     def restarted(self) -> Operator:

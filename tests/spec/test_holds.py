@@ -81,7 +81,7 @@ def test_api_and_conductor_refuse_the_verbs_of_a_block(operator: Operator, block
         if said:
             assert "Retry-After" not in answer.headers
             assert f"It blocks {block}, and so {target}." in answer.text
-        assert operator.rig.service.runtime.workers.wait_idle(10)
+        assert operator.rig.service.runtime.workers.wait_idle(60)
 
 
 SENT: dict[str, dict[str, Any]] = {
@@ -210,7 +210,7 @@ def test_automatic_retries_end_at_a_hold(serve: Serve) -> None:
     rig.edit(node, provision_state="clean failed", wake_at=clock.now())
     hold(operator, node, "erase")
     rig.service.timers.wake(rig.tasks, node)
-    assert rig.service.runtime.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(60)
     row = rig.get(node)
     assert (row["provision_state"], row["wake_at"]) == ("clean failed", None)
 
@@ -222,7 +222,7 @@ def test_allocation_takes_a_free_node(operator: Operator) -> None:
     def allocate() -> Json:
         answer = operator.api.post("/v1/allocations", {"resource_class": "gold"})
         assert answer.status == 201, answer.text
-        assert operator.rig.service.runtime.workers.wait_idle(10)
+        assert operator.rig.service.runtime.workers.wait_idle(60)
         return dict(operator.api.get(f"/v1/allocations/{answer.json['uuid']}").json)
 
     assert allocate()["node_uuid"] == nodes[1]

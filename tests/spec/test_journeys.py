@@ -128,7 +128,7 @@ def befall(operator: Operator, node: str, act: str | Json) -> None:
         assert operator.api.delete(f"/v1/nodes/{node}/maintenance").status == 202
     else:
         operator.provision(node, act.partition(",")[0], **BODIES.get(act, {}))
-    rig.service.runtime.workers.wait_idle(10)
+    rig.service.runtime.workers.wait_idle(60)
     wait_for(lambda: rested(operator, node))
 
 
@@ -197,7 +197,7 @@ def test_a_verb_is_accepted_where_it_is_specified_and_changes_nothing_elsewhere(
         elif state in states_of(verb.target):
             answer = operator.asks(node, verb.target, **body)
             assert (answer.status, answer.body) == (202, b""), (state, answer.text)
-            assert rig.service.runtime.workers.wait_idle(10)
+            assert rig.service.runtime.workers.wait_idle(60)
             first = rig.events(node, "provision")[0]
             moved = (first["event"], first["before"], first["after"])
             assert moved == (verb.event, state, states.follow(state, verb.event))
@@ -265,7 +265,7 @@ def test_the_sweep_for_orphans_knows_every_busy_state() -> None:
 def test_a_busy_node_without_an_owner_is_brought_to_rest(operator: Operator, state: State) -> None:
     node = parked(operator.rig, state)
     operator.rig.service.orphans.sweep()
-    assert operator.rig.service.runtime.workers.wait_idle(10)
+    assert operator.rig.service.runtime.workers.wait_idle(60)
     shown = operator.shows(node)
     assert states.kind(State(shown["provision_state"])) in (Kind.STABLE, Kind.FAIL)
     assert shown["reservation"] is None

@@ -232,7 +232,7 @@ def test_secret_in_the_reason_of_a_caller_is_masked(operator: Operator, log: io.
     assert operator.patches(node, **slow).status == 200
     steps = [{"interface": "management", "step": "reset_bmc"}] * 2
     assert operator.asks(node, "clean", clean_steps=steps).status == 202
-    operator.rig.service.runtime.workers.wait_idle(10)
+    operator.rig.service.runtime.workers.wait_idle(60)
     stop = operator.api.put(f"{path}/runs/current/stop", {"how": "hold", "reason": SAID})
     assert (stop.status, "******" in stop.json["reason"]) == (202, True)
     surfaces = ("/v1/holds", f"{path}/history?detail=true", "/v1/events?since=0", f"{path}/why")

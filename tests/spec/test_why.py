@@ -97,7 +97,7 @@ def compare(operator: Operator, make: Callable[[], str]) -> set[str]:
             codes.add(told["refused"]["code"])
         if answer.status == 202:
             node = ""
-        assert operator.rig.service.runtime.workers.wait_idle(10)
+        assert operator.rig.service.runtime.workers.wait_idle(60)
     return codes
 
 
@@ -432,7 +432,7 @@ def test_deadline_of_the_step_ends_the_wait_at_the_time_that_was_given(serve: Se
         change = sa.update(models.run_steps).values(started_at=clock.ago(seconds))
         operator.rig.database.write(functools.partial(_execute, change))
         operator.rig.sweep("overdue steps")
-        assert operator.rig.service.runtime.workers.wait_idle(10)
+        assert operator.rig.service.runtime.workers.wait_idle(60)
         assert operator.shows(node)["provision_state"] == state
 
 
@@ -486,7 +486,7 @@ def test_time_out_has_its_option_and_the_silence_of_the_agent(
     notes = {"agent_secret_token": "t"} if looked_up else {}
     run = parked_in_wait(operator.rig, notes)
     operator.rig.sweep("time-outs")
-    assert operator.rig.service.runtime.workers.wait_idle(10)
+    assert operator.rig.service.runtime.workers.wait_idle(60)
     told = why(operator, run)
     failure = told["failure"]
     assert (failure["code"], failure["cause"]["code"]) == ("TimedOut", "AgentUnreachable")
@@ -513,7 +513,7 @@ def parked_in_wait(rig: ConductorFixture, notes: Json) -> str:
 @pytest.mark.parametrize("fault", ["clean", "power", None])
 def test_explanation_costs_four_statements_at_most(operator: Operator, fault: str | None) -> None:
     node = fail(operator, fault) if fault else operator.enroll("active")
-    assert operator.rig.service.runtime.workers.wait_idle(10)
+    assert operator.rig.service.runtime.workers.wait_idle(60)
     why(operator, node)  # reads the methods of the interfaces, which are kept for a minute
     sent = operator.whole.sent(lambda api: api.get(f"/v1/nodes/{node}/why"))
     assert len(sent) <= 4, sent

@@ -35,7 +35,7 @@ class Gate:
 
     def wait(self) -> None:
         """Return when a driver stands before such a call."""
-        assert self.reached.wait(10)
+        assert self.reached.wait(60)
 
 
 def watched(before: Callable[[str, str], object]) -> Registry:

@@ -209,7 +209,7 @@ class Held:
     def _around(self, _kind: str, name: str, call: Callable[[], Any]) -> Any:
         if name == "execute_clean_step":
             self.reached.set()
-            assert self.opened.wait(10)
+            assert self.opened.wait(60)
         return call()
 
 

@@ -50,7 +50,7 @@ class Invariants(RuleBasedStateMachine):
         kind = states.kind(self.model.state)
         assert kind is not Kind.BUSY
         assert row["wake_at"] is None or kind is Kind.WAIT
-        assert self.world.rig.service.runtime.workers.wait_idle(30)  # they forget a lock last
+        assert self.world.rig.service.runtime.workers.wait_idle(60)  # they forget a lock last
         assert self.world.rig.tasks.locks.held == frozenset()
 
     @invariant()

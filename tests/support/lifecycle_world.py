@@ -61,7 +61,7 @@ class LifecycleWorld:
     def bury(self) -> None:
         """End the threads of the conductor, dead or not."""
         self.rig.bury()
-        assert self.rig.service.runtime.workers.wait_idle(10)
+        assert self.rig.service.runtime.workers.wait_idle(60)
 
     def inherit(self, *, elsewhere: bool) -> None:
         """Let the dead conductor be followed by itself, or by another after its leases ended."""

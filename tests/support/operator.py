@@ -96,7 +96,7 @@ class Operator:
         """Run each periodic sweep of the conductor once, and wait for its work to end."""
         for name in self.rig.service.sweeps.plan:
             self.rig.sweep(name)
-        assert self.rig.service.runtime.workers.wait_idle(10)
+        assert self.rig.service.runtime.workers.wait_idle(60)
 
     # -- the ramdisk -------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ def test_work_that_is_handed_over_is_done_for_the_same_request() -> None:
         context.enter(whose)
         workers.claim()
         workers.run(lambda: seen.append(context.current()))
-        assert workers.wait_idle(30)
+        assert workers.wait_idle(60)
     workers.close()
     assert seen == [who, None]
 

@@ -191,7 +191,7 @@ def test_ended_and_hanging_work_leaves_its_share() -> None:
     one = Holder("a", "p")
     workers.claim(holder=one)
     workers.run(lambda: None, one)
-    assert workers.wait_idle(10)
+    assert workers.wait_idle(60)
     workers.claim(holder=one)
     opened = threading.Event()
     place = workers.run(lambda: cast(None, opened.wait(30)), one)

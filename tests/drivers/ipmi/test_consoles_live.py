@@ -156,7 +156,7 @@ def test_console_is_started_reached_and_stopped(serve: Serve, folder: pathlib.Pa
     before = dict(console(operator).proxies())
     sweep(operator)
     operator.rig.sweep("moved nodes")
-    assert operator.rig.service.runtime.workers.wait_idle(10)
+    assert operator.rig.service.runtime.workers.wait_idle(60)
     assert (console(operator).proxies(), shown(operator, node)) == (before, where)
     assert switch(operator, node, False) == OFF
     assert not talks(where)

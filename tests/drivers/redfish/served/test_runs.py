@@ -429,7 +429,7 @@ def test_another_conductor_goes_on_with_it(
     )
     node = starts(first, machine, JOBS[title])
     first.rig.bury()
-    assert first.rig.service.runtime.workers.wait_idle(10)
+    assert first.rig.service.runtime.workers.wait_idle(60)
     machine.habits.task_polls = 1
     for task in machine.tasks:
         task.polls = 1
