@@ -127,12 +127,16 @@ def begin(rig: ConductorFixture, machine: Hanging, state: str, **values: Any) ->
 
 def let_pass(rig: ConductorFixture, node: str, seconds: int = LONG_AGO, **note: Any) -> None:
     """Let the wait and the boot have begun earlier."""
-    notes = rig.get(node)["driver_internal_info"]
-    known = notes["driver_notes"][vocabulary.RAMDISK_BOOT]
-    at = {"at": clock.stamp() + seconds} if known["at"] is not None else {}
-    fresh = {**known, **at, **note}
-    notes["driver_notes"] = {**notes["driver_notes"], vocabulary.RAMDISK_BOOT: fresh}
-    rig.edit(node, driver_internal_info=notes, provision_updated_at=clock.after(seconds))
+
+    def earlier(row: dict[str, Any]) -> dict[str, Any]:
+        notes = row["driver_internal_info"]
+        known = notes["driver_notes"][vocabulary.RAMDISK_BOOT]
+        at = {"at": clock.stamp() + seconds} if known["at"] is not None else {}
+        fresh = {**known, **at, **note}
+        notes["driver_notes"] = {**notes["driver_notes"], vocabulary.RAMDISK_BOOT: fresh}
+        return {"driver_internal_info": notes, "provision_updated_at": clock.after(seconds)}
+
+    rig.revise(node, earlier)
 
 
 def sweep(rig: ConductorFixture) -> None:

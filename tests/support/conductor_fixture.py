@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -86,9 +87,23 @@ class ConductorFixture:
         return self.database.read(lambda conn: nodes.get(conn, node_uuid))
 
     def edit(self, node_uuid: str, **values: Any) -> None:
-        """Change columns of a node nobody works on, as a PATCH would."""
-        generation = self.get(node_uuid)["generation"]
-        self.database.write(lambda conn: nodes.edit(conn, node_uuid, values, generation=generation))
+        """Change columns of a node, as a PATCH would, between the writes of its polls."""
+        self.revise(node_uuid, lambda _row: values)
+
+    def revise(self, node_uuid: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Change columns of a node by its row, and again if another writer came first."""
+
+        def done() -> bool:
+            row = self.get(node_uuid)
+            values, generation = change(row), row["generation"]
+            with contextlib.suppress(errors.ConcurrentUpdate, errors.NodeLocked):
+                self.database.write(
+                    lambda conn: nodes.edit(conn, node_uuid, values, generation=generation)
+                )
+                return True
+            return False
+
+        wait_for(done, lambda: self.about(node_uuid))
 
     # -- verbs -------------------------------------------------------------------------------
 
