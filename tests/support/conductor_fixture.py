@@ -87,11 +87,12 @@ class ConductorFixture:
         return self.database.read(lambda conn: nodes.get(conn, node_uuid))
 
     def edit(self, node_uuid: str, **values: Any) -> None:
-        """Change columns of a node, as a PATCH would, between the writes of its polls."""
-        self.revise(node_uuid, lambda _row: values)
+        """Change columns of a node nobody works on, as a PATCH would."""
+        generation = self.get(node_uuid)["generation"]
+        self.database.write(lambda conn: nodes.edit(conn, node_uuid, values, generation=generation))
 
     def revise(self, node_uuid: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Change columns of a node by its row, and again if another writer came first."""
+        """Change columns of a node by its row, between the writes of its polls."""
 
         def done() -> bool:
             row = self.get(node_uuid)
