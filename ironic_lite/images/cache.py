@@ -17,10 +17,9 @@ import base64
 import contextlib
 import dataclasses
 import fcntl
-import gzip
+import functools
 import hashlib
 import http.client
-import io
 import json
 import logging
 import os
@@ -31,7 +30,7 @@ import threading
 import time
 import urllib.parse
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from http import HTTPStatus
 from typing import Any, BinaryIO
 
@@ -492,26 +491,8 @@ def _translate_file_errors(source: download.Source, file: pathlib.Path) -> Itera
 # Compressed files, unpacked while they arrive: a few bytes of one may stand for gigabytes.
 
 
-class _Arriving(io.RawIOBase):
-    """A file of the parts of an answer, which computes their digest."""
-
-    def __init__(self, received: Iterator[bytes], algorithm: str) -> None:
-        super().__init__()
-        self._received, self._left = received, b""
-        self.digest = hashlib.new(algorithm)
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Read into a buffer; 0 at the end."""
-        if not self._left:
-            self._left = next(self._received, b"")
-            self.digest.update(self._left)
-        piece, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
-        buffer[: len(piece)] = piece
-        return len(piece)
+_BITE = 2048
+"""Bytes that are unpacked at a time: zstd makes 64 MiB of them at most."""
 
 
 def _unpacked(
@@ -519,28 +500,36 @@ def _unpacked(
 ) -> Iterator[bytes]:
     """Yield the content of a compressed file in pieces of bounded size.
 
-    :raises errors.ImageUnusable: it is not compressed so, or its digest differs.
+    :raises errors.ImageUnusable: it is not compressed so, is cut off, or its digest differs.
     :raises errors.LibraryMissing: zstandard is not installed.
     """
     assert access.packed is not None
-    arriving = _Arriving(received, access.packed.algorithm)
-    stream, broken = _opened(arriving, access.packing)
+    digest, (begin, broken) = hashlib.new(access.packed.algorithm), _frames(access.packing)
+    frame = begin()
     try:
-        while piece := stream.read(_PIECE):
-            yield piece
-        while arriving.read(_PIECE):  # what follows belongs to the digest
-            pass
+        for part in received:
+            digest.update(part)
+            for at in range(0, len(part), _BITE):
+                left = part[at : at + _BITE]
+                while left:
+                    if not frame.eof:
+                        yield frame.decompress(left)
+                        left = frame.unused_data
+                    elif left := left.lstrip(b"\0"):  # zeros may fill up the file
+                        frame = begin()
     except broken as why:
         reason = f"its layer is not valid {access.packing}: {errors.clean(str(why))[:128]}"
         raise errors.ImageUnusable(image=source.shown, reason=reason) from None
-    access.packed.demand(arriving.digest.hexdigest(), source.shown)
+    access.packed.demand(digest.hexdigest(), source.shown)
+    if not frame.eof:
+        reason = f"its layer was cut off before it was pushed: its {access.packing} has no end"
+        raise errors.ImageUnusable(image=source.shown, reason=reason)
 
 
-def _opened(arriving: io.RawIOBase, packing: str) -> tuple[Any, tuple[type[Exception], ...]]:
-    """Return the unpacked file, and the errors of a broken one."""
-    packed = io.BufferedReader(arriving)
+def _frames(packing: str) -> tuple[Callable[[], Any], type[Exception]]:
+    """Return what begins to unpack a frame, of which a file may have several, and its error."""
     if packing == "gzip":
-        return gzip.GzipFile(fileobj=packed), (gzip.BadGzipFile, EOFError, zlib.error)
+        return functools.partial(zlib.decompressobj, zlib.MAX_WBITS | 16), zlib.error
     try:
         import zstandard  # noqa: PLC0415  # of the extra oci
     except ImportError:
@@ -548,4 +537,4 @@ def _opened(arriving: io.RawIOBase, packing: str) -> tuple[Any, tuple[type[Excep
             library="zstandard (the extra oci of ironic-lite)", purpose="unpacks zstd layers"
         ) from None
     unpack = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
-    return unpack.stream_reader(packed, read_across_frames=True), (zstandard.ZstdError,)
+    return unpack.decompressobj, zstandard.ZstdError

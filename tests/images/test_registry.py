@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import pathlib
+import random
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -364,6 +365,26 @@ def test_several_frames_are_unpacked_to_their_end(known: Registry, packing: str)
     known.put_disk(packed, tag="packed", media=f"application/{packing}", title="d.raw")
     made = client(known, "packed")
     assert fetch(known, made, made.resolve("", served=True)) == RAW + ARM
+
+
+def test_zeros_behind_a_packed_layer_are_skipped(known: Registry) -> None:
+    known.put_disk(gzip.compress(RAW) + bytes(5000), tag="p", media="application/gzip")
+    made = client(known, "p")
+    assert fetch(known, made, made.resolve("", served=True)) == RAW
+
+
+@pytest.mark.parametrize("lacks", [1, 9, 40])
+@pytest.mark.parametrize("packing", PACKS)
+def test_a_layer_that_was_cut_off_before_its_push_is_refused(
+    known: Registry, packing: str, lacks: int
+) -> None:
+    packed = PACKS[packing](RAW) + PACKS[packing](random.Random(lacks).randbytes(5000))[:-lacks]
+    known.put_disk(packed, tag="p", media=f"application/{packing}", title="d.raw")
+    made = client(known, "p")
+    found = made.resolve("", served=True)
+    with pytest.raises(errors.ImageUnusable, match=f"{found.digest}.* cut off"):
+        fetch(known, made, found)
+    assert not list(local_files.downloads().glob("*"))
 
 
 @pytest.mark.parametrize("packing", PACKS)
