@@ -77,6 +77,19 @@ def assigned_values(conf: cfg.ConfigOpts) -> list[Assigned]:
     return found
 
 
+def _take_variables() -> None:
+    """Set our names of options in the environment, as oslo.config reads no others there."""
+    for variable, value in tuple(os.environ.items()):
+        named = _VARIABLE.fullmatch(variable)
+        ours = named and option_named((_normal_group(named["group"]), named["name"].lower()))
+        if ours:
+            os.environ.setdefault(_variable_of(*ours), value)
+
+
+def _variable_of(group: str, opt: cfg.Opt) -> str:
+    return f"OS_{group}__{opt.dest}".upper()
+
+
 def _values_of_file(path: str) -> list[Assigned]:
     sections: dict[str, dict[str, list[str]]] = {}
     cfg.ConfigParser(path, sections).parse()
@@ -200,7 +213,7 @@ def _name_fault(conf: cfg.ConfigOpts, one: Assigned) -> str | None:
     if not known:
         return None if options.row_of(*one.key) else _group_fault(conf, one)
     if one.key[1] in known:
-        return _variable_fault(one)
+        return None
     close = None if options.row_of(*one.key) else _similar(one.name, known)
     return f"no such option; did you mean {close}?" if close else None
 
@@ -215,17 +228,6 @@ def _group_fault(conf: cfg.ConfigOpts, one: Assigned) -> str | None:
     if close and one.group.lower() != close and one.key[1] in _known_names(conf, close):
         return f"no such group; did you mean [{close}]?"
     return None
-
-
-def _variable_fault(one: Assigned) -> str | None:
-    """Return the fault of another name in the environment, where oslo.config reads only ours."""
-    if not _VARIABLE.fullmatch(one.place):
-        return None
-    ours = option_named(one.key)
-    if ours is None or (ours[0], ours[1].dest) == one.key:
-        return None
-    right = f"OS_{ours[0]}__{ours[1].dest}".upper()
-    return f"has no effect in the environment; set {right} instead"
 
 
 @functools.cache
@@ -490,6 +492,7 @@ def load(
     conf.set_default("logging_default_format_string", _LOG_FORMAT)
     conf.set_default("logging_context_format_string", _CONTEXT_FORMAT)
     conf.register_cli_opts(cli_opts)
+    _take_variables()
     _read_sources(conf, prog, argv, description)
     found = assigned_values(conf)
     judged = [judge(conf, one) for one in found]
@@ -707,7 +710,7 @@ def _value_fault(values: Group, opt: cfg.Opt) -> str | None:
 
 def _check_source(group: str, opt: cfg.Opt) -> None:
     """Refuse a repeatable option in the environment: oslo.config reads its letters as values."""
-    variable = f"OS_{group}__{opt.dest}".upper()
+    variable = _variable_of(group, opt)
     if opt.multi and variable in os.environ:
         raise ConfigError(
             reason=f"[{group}]{opt.name}: may be repeated, so set it in a file, not by {variable}"

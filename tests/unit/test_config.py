@@ -718,20 +718,33 @@ def test_group_of_an_earlier_ironic_has_no_effect(
 
 
 @pytest.mark.parametrize(
-    ("name", "right"),
+    ("name", "value", "ours"),
     [
-        ("OS_API__API_WORKERS", "OS_API__WORKERS"),
-        ("OS_SSL__CERT_FILE", "OS_API__CERT_FILE"),
-        ("OS_CONDUCTOR__CLEAN_NODES", "OS_CONDUCTOR__AUTOMATED_CLEAN_ENABLE"),
+        ("OS_API__API_WORKERS", 3, "api.workers"),
+        ("OS_SSL__CERT_FILE", "/a.pem", "api.cert_file"),
+        ("OS_CONDUCTOR__AUTOMATED_CLEAN", False, "conductor.automated_clean_enable"),
+        ("OS_CONDUCTOR__SEND_SENSOR_DATA", True, "sensor_data.send_sensor_data"),
     ],
 )
-def test_variable_of_another_name_without_effect_is_refused(
-    load: Load, monkeypatch: pytest.MonkeyPatch, name: str, right: str
+def test_ironics_name_in_the_environment_takes_effect(
+    load: Load, monkeypatch: pytest.MonkeyPatch, name: str, value: object, ours: str
 ) -> None:
-    monkeypatch.setenv(name, "1")
-    assert refusal(load, "").endswith(
-        f"has no effect in the environment; set {right} instead (in {name})"
-    )
+    right = f"OS_{ours.replace('.', '__')}".upper()
+    group, option = ours.split(".")
+    monkeypatch.setenv(right, "")
+    monkeypatch.delenv(right)  # and when the test ends
+    monkeypatch.setenv(name, str(value))
+    assert load(f"[{group}]\n{option} = 1\n")[group][option] == value
+
+
+def test_our_name_of_an_option_goes_before_ironics_in_the_environment(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OS_API__API_WORKERS", "3")
+    monkeypatch.setenv("OS_API__WORKERS", "2")
+    assert load("").api.workers == 2
+    monkeypatch.setenv("OS_API__WORKERS", "many")
+    assert refusal(load, "") == "[api]workers: 'many' is not a whole number (in OS_API__WORKERS)"
 
 
 def test_option_of_ironic_in_the_environment_is_judged_alike(
