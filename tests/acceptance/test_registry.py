@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import pathlib
 import secrets
@@ -51,6 +52,8 @@ def known(tmp_path: pathlib.Path) -> Iterator[DockerRegistry]:
 def machine() -> Iterator[process.Agent]:
     """A machine with a real agent, not started."""
     with process.agent([MAC]) as found:
+        found.environment["MACHINE_SENDS_LOG"] = "1"
+        found.parameters["debug"] = "true"
         yield found
 
 
@@ -69,6 +72,9 @@ def everything(up: Service, folder: pathlib.Path) -> dict[str, bytes]:
     """Return what the service has written and what it answers."""
     kept = [path for root in (up.folder, folder) if root.exists() for path in root.rglob("*")]
     found = {str(path): path.read_bytes() for path in kept if path.is_file()}
+    logs = {path: gzip.decompress(text) for path, text in found.items() if path.endswith(".gz")}
+    assert b"image_request_authorization" in b"".join(logs.values())
+    found |= logs
     node = up.get("/v1/nodes/m1")
     paths = ["/v1/nodes/m1", "/v1/nodes/detail", "/v1/events", "/v1/nodes/m1/runs"]
     paths += ["/v1/nodes/m1/history", "/v1/nodes/m1/validate", "/v1/nodes/m1/why"]

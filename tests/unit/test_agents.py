@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import io
+import json
 import os
 import pathlib
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.conductor.engine.notes import Notes
+from ironic_lite.core import masking
 from ironic_lite.domain import fast_track, states
 from ironic_lite.drivers.agent import logs
 from tests.support.fake_task import node
@@ -117,6 +119,38 @@ def test_link_in_an_archive_leads_nowhere() -> None:
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
     assert logs.journal_tail(made.getvalue()) == []
+
+
+SENT = {"urls": ["http://a:b3f9@h/i"], "image_request_authorization": "QmVhcmVyIHRva2Vu", "id": "i"}
+PLANTED = ("b3f9", "QmVhcmVyIHRva2Vu", "pa55", "9f3c")
+
+
+def test_secrets_in_logs_are_masked_and_the_archive_stays_whole() -> None:
+    lines = [
+        f"Command standby.prepare_image with args: {{'image_info': {SENT}}}",
+        json.dumps({"image_server_user": "u", "image_server_password": "pa55\\word", "é": 1}),
+        "the pull secret is 9f3c-pull-secret, or ünïcode",
+    ]
+    files = {"bin": b"\xff\0\xfe" * 900, "journal": "\n".join(lines).encode(), "ps": b"1 init\n"}
+    hide = masking.mask_of_node({"instance_info": {"image_pull_secret": "9f3c-pull-secret"}})
+    kept = io.BytesIO(logs.without_secrets(packed(**files), hide))
+    with tarfile.open(fileobj=kept, mode="r:gz") as found:
+        read = {one.name: content.read() for one in found if (content := found.extractfile(one))}
+    text = read["journal"].decode()
+    assert {**files, **read} == {**files, "journal": read["journal"]}
+    assert len(read["journal"]) == len(files["journal"])
+    assert [secret for secret in PLANTED if secret in text] == []
+    for word in ("'id': 'i'", '"image_server_user": "u"', "or ünïcode"):
+        assert word in text
+
+
+def test_damaged_logs_are_kept_without_secrets_up_to_the_damage() -> None:
+    whole = b"one\npassword=pa55word, plain\n"
+    masked = b"one\npassword=******, plain  \n"
+    assert logs.without_secrets(whole, masking.PROSE) == masked
+    cut = gzip.compress(whole + os.urandom(100_000))[:-20_000]
+    assert gzip.decompress(logs.without_secrets(cut, masking.PROSE)).startswith(masked)
+    assert logs.without_secrets(b"", masking.PROSE) == b""
 
 
 # Which nodes are on the fast track, and whether an agent counts as running.

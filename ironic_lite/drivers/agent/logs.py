@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import io
 import logging
 import pathlib
 import posixpath
+import re
 import sys
 import tarfile
 import zlib
+from collections.abc import Callable
 from typing import IO
 
 from ironic_lite import errors
-from ironic_lite.core import clock, config, log_lines
+from ironic_lite.core import clock, config, log_lines, masking
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import AgentClient
 from ironic_lite.images import local_files
@@ -28,6 +31,7 @@ JOURNAL_BYTES = 64 * 1024
 _MOST_UNPACKED = 256 * 1024 * 1024
 """Bytes that an archive may have unpacked."""
 _CHUNK = 256 * 1024
+_GZIP = b"\x1f\x8b"
 _JOURNALS = ("journal", "ironic-python-agent.log", "syslog", "messages", "dmesg")
 """Files that record what a ramdisk did, the best one first."""
 
@@ -63,6 +67,40 @@ def _end_of(file: IO[bytes]) -> bytes:
     return end if len(end) <= JOURNAL_BYTES else end[-JOURNAL_BYTES:].partition(b"\n")[2]
 
 
+# Secrets in the logs: the agent logs the arguments of its commands, such as logins for images.
+
+_LONGEST_LINE = 1024 * 1024
+_PIECE = re.compile(rb"[^\n\0]+")
+
+
+def without_secrets(packed: bytes, hide: Callable[[str], str]) -> bytes:
+    """Return logs with their secrets masked, up to their first damage.
+
+    Each line keeps its length, so an archive stays one without being taken apart.
+
+    :param packed: logs, compressed by gzip or not.
+    :param hide: masks a line.
+    """
+
+    def masked(piece: re.Match[bytes]) -> bytes:
+        text = piece[0].decode("utf-8", "surrogateescape")
+        shown, size = hide(text), len(piece[0])
+        return shown.encode("utf-8", "surrogateescape")[:size].ljust(size)
+
+    if not packed.startswith(_GZIP):
+        return _PIECE.sub(masked, packed)
+    made = io.BytesIO()
+    with (
+        contextlib.suppress(OSError, EOFError, zlib.error),
+        gzip.GzipFile(fileobj=made, mode="wb") as kept,
+        gzip.GzipFile(fileobj=io.BytesIO(packed)) as unpacked,
+    ):
+        lines = io.BufferedReader(_Bounded(unpacked))
+        while line := lines.readline(_LONGEST_LINE):
+            kept.write(_PIECE.sub(masked, line))
+    return made.getvalue()
+
+
 class _Bounded(io.RawIOBase):
     """The beginning of a file, so that a small archive cannot fill the memory or take for ever."""
 
@@ -77,7 +115,7 @@ class _Bounded(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         """Read into a buffer; at the limit the file ends."""
-        data = self._inner.read(min(len(buffer), self._left))
+        data = self._inner.read1(min(len(buffer), self._left))
         self._left -= len(data)
         buffer[: len(data)] = data
         return len(data)
@@ -145,12 +183,13 @@ def sent(task: base.Task, packed: object, *, failed: bool) -> None:
 
 
 def _write_logs(task: base.Task, packed: bytes) -> pathlib.Path:
-    """Write a file that only this user can read, because it may have secrets of the machine.
+    """Write a file that only this user can read, because it may still have secrets of the machine.
 
-    The end of its journal goes into the log of the run, where secrets are masked.
+    The end of its journal goes into the log of the run.
 
     :raises errors.DiskFull, errors.LocalFileError: it cannot be written; nothing is left of it.
     """
+    packed = without_secrets(packed, masking.mask_of_node(task.node))
     for line in journal_tail(packed):  # also if the disk is full
         log_lines.note_run_line("ramdisk", line)
     folder = local_files.agent_logs()
