@@ -540,7 +540,8 @@ def request_environment(scope: rsgi.Scope) -> Environ:
     Header names with an underscore are left out, because X_Forwarded_For would become
     X-Forwarded-For.
     """
-    server, _, port = scope.server.rpartition(":")
+    # A unix socket has only a path, and its clients have no address.
+    server, _, port = (scope.server if scope.client else "localhost:80").rpartition(":")
     environ: Environ = {
         "REQUEST_METHOD": scope.method,
         "SCRIPT_NAME": "",

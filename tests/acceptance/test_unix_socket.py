@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import pathlib
 import signal
@@ -69,6 +70,17 @@ def test_socket_has_its_mode_and_goes_with_the_service(up: Service) -> None:
         assert tried.connect_ex((service.HOST, up.port)) != 0, "no port is open"
     assert program.stop() == 0
     assert {one.name for one in up.folder.glob("*api.sock*")} == {"api.sock.lock"}
+
+
+def test_links_have_the_host_of_the_request_or_localhost(up: Service) -> None:
+    started(up)
+    for head, host in (("", "localhost:80"), ("Host: localhost\r\n", "localhost")):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path_of(up)))
+            client.sendall(f"GET /v1/ HTTP/1.0\r\n{head}\r\n".encode())
+            with client.makefile("rb") as answer:
+                body = json.loads(answer.read().partition(b"\r\n\r\n")[2])
+        assert body["links"][0]["href"] == f"http://{host}/v1/"
 
 
 def test_second_service_is_refused_and_the_first_goes_on(up: Service) -> None:
