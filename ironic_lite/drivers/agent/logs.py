@@ -32,6 +32,7 @@ _MOST_UNPACKED = 256 * 1024 * 1024
 """Bytes that an archive may have unpacked."""
 _CHUNK = 256 * 1024
 _GZIP = b"\x1f\x8b"
+_NO_BASE64 = (ValueError, TypeError)
 _JOURNALS = ("journal", "ironic-python-agent.log", "syslog", "messages", "dmesg")
 """Files that record what a ramdisk did, the best one first."""
 
@@ -121,10 +122,6 @@ class _Bounded(io.RawIOBase):
         return len(data)
 
 
-_UNKEPT = (errors.DiskFull, errors.LocalFileError, ValueError)
-"""Errors for which logs are not kept."""
-
-
 def failed(task: base.Task) -> None:
     """Collect the logs after a failure, unless they are never wanted.
 
@@ -154,15 +151,8 @@ def collect(task: base.Task) -> pathlib.Path | None:
     """
     if task.agent is None:
         return None
-    try:
-        value = AgentClient(task).call("log.collect_system_logs", {})
-        packed = base64.b64decode(value.get("system_logs") or "", validate=True)
-        path = _write_logs(task, packed)
-    except (errors.HardwareError, *_UNKEPT, TypeError) as why:
-        LOG.warning("Node %s: cannot keep the logs of its ramdisk: %s", task.node.uuid, why)
-        return None
-    LOG.info("Node %s: logs of its ramdisk written to %s", task.node.uuid, path)
-    return path
+    client = AgentClient(task)
+    return _keep(task, lambda: client.call("log.collect_system_logs", {}).get("system_logs") or "")
 
 
 def sent(task: base.Task, packed: object, *, failed: bool) -> None:
@@ -172,14 +162,19 @@ def sent(task: base.Task, packed: object, *, failed: bool) -> None:
     :param failed: whether the run has failed.
     """
     wanted = config.CONF.agent.deploy_logs_collect
-    if not isinstance(packed, str) or wanted == "never" or (wanted != "always" and not failed):
-        return
+    if isinstance(packed, str) and (wanted == "always" or (failed and wanted != "never")):
+        _keep(task, lambda: packed)
+
+
+def _keep(task: base.Task, fetch: Callable[[], str]) -> pathlib.Path | None:
+    """Write the logs that a call returns in base64; without them, log why."""
     try:
-        path = _write_logs(task, base64.b64decode(packed, validate=True))
-    except _UNKEPT as why:
+        path = _write_logs(task, base64.b64decode(fetch(), validate=True))
+    except (errors.HardwareError, errors.DiskFull, errors.LocalFileError, *_NO_BASE64) as why:
         LOG.warning("Node %s: cannot keep the logs of its ramdisk: %s", task.node.uuid, why)
-    else:
-        LOG.info("Node %s: logs of its ramdisk written to %s", task.node.uuid, path)
+        return None
+    LOG.info("Node %s: logs of its ramdisk written to %s", task.node.uuid, path)
+    return path
 
 
 def _write_logs(task: base.Task, packed: bytes) -> pathlib.Path:
