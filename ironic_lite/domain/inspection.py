@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import ipaddress
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import orjson
@@ -306,8 +306,14 @@ def _check_cards(cards: object) -> None:
 
 def addresses(inventory: JsonView) -> list[str]:
     """Return the MAC addresses of an inventory in the form of ports."""
-    cards = [card for card in inventory.get("interfaces") or () if isinstance(card, dict)]
-    return [mac for card in cards if (mac := address(card.get("mac_address"))) is not None]
+    found = (address(card.get("mac_address")) for card in _cards(inventory))
+    return [mac for mac in found if mac is not None]
+
+
+def _cards(inventory: JsonView) -> Iterator[JsonView]:
+    """Yield the objects in the list of network cards."""
+    listed = inventory.get("interfaces")
+    return (one for one in (listed if isinstance(listed, list) else ()) if isinstance(one, dict))
 
 
 def bmc_addresses(inventory: JsonView) -> frozenset[str]:
@@ -470,11 +476,8 @@ class PortsHook(InspectionHook):
 
 def _knows_boot_card(inventory: JsonView) -> bool:
     """Return whether the booting card is known, or a BMC tells of each card."""
-    listed = inventory.get("interfaces")
-    return boots_from(inventory) is not None or any(
-        isinstance(one, dict) and isinstance(one.get("pxe_enabled"), bool)
-        for one in (listed if isinstance(listed, list) else ())
-    )
+    told = any(isinstance(one.get("pxe_enabled"), bool) for one in _cards(inventory))
+    return told or boots_from(inventory) is not None
 
 
 class LocalLinkConnectionHook(InspectionHook):
@@ -704,9 +707,8 @@ class ParseLldpHook(InspectionHook):
 def _lldp_frames(case: Case) -> Json:
     raw = case.plugin_data.get("lldp_raw")
     heard = dict(raw) if isinstance(raw, dict) else {}
-    listed = case.inventory.get("interfaces")
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, dict) and one.get("lldp") and isinstance(one.get("name"), str):
+    for one in _cards(case.inventory):
+        if one.get("lldp") and isinstance(one.get("name"), str):
             heard.setdefault(one["name"], one["lldp"])
     return heard
 
