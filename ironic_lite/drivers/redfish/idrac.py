@@ -6,11 +6,12 @@ An interface here differs from the Redfish one only where an iDRAC needs it. The
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import ClassVar
 from xml.sax import saxutils
@@ -175,7 +176,8 @@ class IdracManagement(management.RedfishManagement):
 
         :raises errors.HardwareError: the iDRAC refused, or has no such service.
         """
-        return self._begin(task, "clear_job_queue", force=steps.checked_flag("force", force))
+        force = steps.checked_flag("force", force)
+        return self._go_on(task, _recovery(task, "clear_job_queue", force=force))
 
     @base.verify_step(priority=0, destroys=(), restarts=0)
     @base.clean_step(priority=0, requires_ramdisk=False, destroys=(), restarts=0)
@@ -184,7 +186,7 @@ class IdracManagement(management.RedfishManagement):
 
         :raises errors.HardwareError: the iDRAC refused.
         """
-        return self._begin(task, "reset_idrac")
+        return self._go_on(task, _recovery(task, "reset_idrac"))
 
     @base.verify_step(priority=0, destroys=(), restarts=0)
     @base.clean_step(priority=0, requires_ramdisk=False, destroys=(), restarts=0)
@@ -193,7 +195,7 @@ class IdracManagement(management.RedfishManagement):
 
         :raises errors.HardwareError: the iDRAC refused, or has no such service.
         """
-        return self._begin(task, "known_good_state")
+        return self._go_on(task, _recovery(task, "known_good_state"))
 
     def execute_verify_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Run a step to its end; a failure is logged, and the verification goes on."""
@@ -222,19 +224,10 @@ class IdracManagement(management.RedfishManagement):
             return super().poll_step(task, kind, step)
         return self._go_on(task, _recovery(task, step["step"]))
 
-    def _begin(self, task: base.Task, step: str, *, force: bool = False) -> base.Outcome:
-        return self._go_on(task, _recovery(task, step, force=force))
-
     def _go_on(self, task: base.Task, work: Recovery) -> base.Outcome:
-        try:
-            done = self._advance(task, work)
-        except (errors.LockLost, errors.Stopping):
-            raise
-        except errors.Error:
-            task.keep(RECOVERY_NOTE, None)
-            raise
-        if done:
-            return base.DONE
+        with _forgetting(task, RECOVERY_NOTE):
+            if self._advance(task, work):
+                return base.DONE
         task.wake_after(RECOVERY_PAUSE)
         return base.WAIT
 
@@ -274,10 +267,8 @@ class IdracManagement(management.RedfishManagement):
         action = _service_action(task, "DelliDRACCardService", "#DelliDRACCardService.iDRACReset")
         if action is None:
             self.restart_bmc(task)
-            return
-        target = action["target"]
-        order = {"Force": "Graceful"}
-        connection.call(task, lambda link: _give_order(link, target, order), read=False)
+        else:
+            _give_order(task, action, {"Force": "Graceful"})
 
     def _is_over(self, task: base.Task, work: Recovery, *, verifying: bool) -> bool:
         """Return whether the phase under way has ended.
@@ -348,14 +339,30 @@ def _save(task: base.Task, work: Recovery, *, verifying: bool) -> None:
     task.save()
 
 
-def _give_order(link: connection.Link, target: str, body: Json) -> None:
-    """Give an order after which an iDRAC goes silent, perhaps before it answers."""
+@contextlib.contextmanager
+def _forgetting(task: base.Task, note: str) -> Iterator[None]:
+    """Forget the note of a step that fails; a step that only stops here is continued by it."""
     try:
-        link.wire.post(target, data=body)
-    except (sushy.exceptions.ConnectionError, OSError) as error:
-        if not faults.is_answer_lost(error):
-            raise
-    link.forget()
+        yield
+    except (errors.LockLost, errors.Stopping):
+        raise
+    except errors.Error:
+        task.keep(note, None)
+        raise
+
+
+def _give_order(task: base.Task, action: Json, body: Json) -> None:
+    """Give an order after which an iDRAC goes silent, perhaps before it answers."""
+
+    def give(link: connection.Link) -> None:
+        try:
+            link.wire.post(action["target"], data=body)
+        except (sushy.exceptions.ConnectionError, OSError) as error:
+            if not faults.is_answer_lost(error):
+                raise
+        link.forget()
+
+    connection.call(task, give, read=False)
 
 
 def _clear_jobs(task: base.Task, *, force: bool) -> None:
@@ -370,8 +377,7 @@ def _clear_jobs(task: base.Task, *, force: bool) -> None:
         known = ", ".join(str(one)[:80] for one in offered[:_MOST_JOBS])
         reason = f"this iDRAC does not offer {word}, only {known}"
         raise errors.InvalidParameter(path="force", reason=reason)
-    target = action["target"]
-    connection.call(task, lambda link: _give_order(link, target, {"JobID": word}), read=False)
+    _give_order(task, action, {"JobID": word})
 
 
 def _readiness(task: base.Task, status: str = "LCStatus") -> str | None:
@@ -542,17 +548,12 @@ class IdracRAID(raid.RedfishRAID):
         if kept is None:
             return super().poll_step(task, kind, step)
         state = RaidState.of(kept)
-        try:
-            if state.stage == CHANGE:
-                if super().poll_step(task, kind, step) is base.WAIT:
-                    return base.WAIT
-                return self._enter(task, state, CLEAR_FOREIGN)
-            return self._advance(task, state)
-        except (errors.LockLost, errors.Stopping):
-            raise
-        except errors.Error:
-            task.keep(RAID_NOTE, None)
-            raise
+        with _forgetting(task, RAID_NOTE):
+            if state.stage != CHANGE:
+                return self._advance(task, state)
+            if super().poll_step(task, kind, step) is base.WAIT:
+                return base.WAIT
+            return self._enter(task, state, CLEAR_FOREIGN)
 
     # -- the plan -------------------------------------------------------------------------
 
@@ -744,9 +745,7 @@ def _send_job(task: base.Task, stage: str, job: DiskJob) -> bool:
     if not jobs.CLAIMS.use(job.by) and _was_sent(task, stage, job, target):
         return bool(job.uris)
     try:
-        job.uris = connection.call(
-            task, lambda link: jobs.places(link.wire.post(target, data=job.body)), read=False
-        )
+        job.uris = jobs.post(task, target, job.body)
     except errors.BmcBadAnswer as why:
         if stage == CLEAR_FOREIGN and _has_said(why, _NOTHING_FOREIGN):
             return False
@@ -859,9 +858,7 @@ def _import_configuration(task: base.Task, target: str, body: Json) -> list[str]
     """
     for left in range(IMPORT_TRIES, -1, -1):
         try:
-            return connection.call(
-                task, lambda link: jobs.places(link.wire.post(target, data=body)), read=False
-            )
+            return jobs.post(task, target, body)
         except errors.HardwareError as why:
             if _has_said(why, _PENDING):
                 reason = (

@@ -319,10 +319,7 @@ def reset_secure_boot_keys(task: base.Task, how: str) -> None:
     offered = resources.value(action, "ResetKeysType@Redfish.AllowableValues")
     if target is None or (isinstance(offered, list) and how not in offered):
         raise resources.lacking(task, how, "its SecureBoot resource has no such action")
-    place, body = target, {"ResetKeysType": how}
-    uris = connection.call(
-        task, lambda link: jobs.places(link.wire.post(place, data=body)), read=False
-    )
+    uris = jobs.post(task, target, {"ResetKeysType": how})
     jobs.follow(task, uris, f"do {how}", jobs.SHORT_SECONDS, waits=True)
 
 

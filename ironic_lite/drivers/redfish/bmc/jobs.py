@@ -113,6 +113,14 @@ def change(task: base.Task, path: str, body: Json) -> list[str]:
     return connection.call(task, lambda link: places(resources.patch(link, path, body)), read=False)
 
 
+def post(task: base.Task, path: str, body: Json) -> list[str]:
+    """Send a POST; return the addresses of the BMC's task.
+
+    :raises errors.HardwareError: see `connection.call`.
+    """
+    return connection.call(task, lambda link: places(link.wire.post(path, data=body)), read=False)
+
+
 def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
     """Return DONE, FORGOTTEN or a TaskState, and the BMC's message.
 
