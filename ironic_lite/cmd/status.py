@@ -7,7 +7,6 @@ from ironic_lite.core import threads
 threads.native()  # before anything imports an oslo library
 
 import argparse  # noqa: E402
-import base64  # noqa: E402
 import contextlib  # noqa: E402
 import dataclasses  # noqa: E402
 import datetime  # noqa: E402
@@ -185,8 +184,8 @@ def _login_headers() -> dict[str, str]:
     if token:
         found["X-Auth-Token"] = token
     elif user:
-        pair = f"{user}:{os.environ.get('OS_PASSWORD', '')}"
-        found["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        password = os.environ.get("OS_PASSWORD", "")
+        found["Authorization"] = bounded_http.basic_login(user, password)
     return found
 
 

@@ -9,6 +9,7 @@ are not followed.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import errno
@@ -311,6 +312,11 @@ class Connection(http.client.HTTPConnection):
         answer = self.getresponse()
         self.budget.allow_whole()
         return answer
+
+
+def basic_login(user: str, password: str) -> str:
+    """Return the header Authorization with a user and password (RFC 7617, in UTF-8)."""
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 def quoted(target: str) -> str:

@@ -13,7 +13,6 @@ lead to another file. Machines that boot from a file have names of their own for
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import dataclasses
 import fcntl
@@ -35,7 +34,7 @@ from http import HTTPStatus
 from typing import Any, BinaryIO
 
 from ironic_lite import errors
-from ironic_lite.core import config, networks
+from ironic_lite.core import bounded_http, config, networks
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.images import checksums, download, local_files
 
@@ -241,7 +240,7 @@ def server_authorization(url: str) -> str | None:
     """
     where = urllib.parse.urlsplit(url)
     login = None if where.username is not None else server_login(where.hostname or "")
-    return login and f"Basic {base64.b64encode(':'.join(login).encode()).decode()}"
+    return login and bounded_http.basic_login(*login)
 
 
 def local_file(file: pathlib.Path) -> pathlib.Path:

@@ -7,7 +7,6 @@ folders, and networks can be blocked; ``reach`` checks the latter at each connec
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import dataclasses
 import functools
@@ -272,8 +271,8 @@ def _login_header(url: str) -> dict[str, str]:
     where = urllib.parse.urlsplit(url)
     if where.username is None:
         return {}
-    pair = ":".join(urllib.parse.unquote(part or "") for part in (where.username, where.password))
-    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+    login = (urllib.parse.unquote(part or "") for part in (where.username, where.password))
+    return {"Authorization": bounded_http.basic_login(*login)}
 
 
 def _url_origin(url: str) -> tuple[str, str | None, int | None]:

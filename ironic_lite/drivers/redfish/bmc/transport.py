@@ -7,7 +7,6 @@ address.
 
 from __future__ import annotations
 
-import base64
 import codecs
 import contextlib
 import datetime
@@ -422,9 +421,8 @@ class Wire:
         return "X-Auth-Token" in self._login
 
     def use_password(self, username: str, password: str) -> None:
-        """Send user and password with each request from now on (RFC 7617, in UTF-8)."""
-        pair = base64.b64encode(f"{username}:{password}".encode()).decode()
-        self._login = {"Authorization": f"Basic {pair}"}
+        """Send user and password with each request from now on."""
+        self._login = {"Authorization": bounded_http.basic_login(username, password)}
 
     def use_token(self, token: str) -> None:
         """Send the token of a session with each request from now on."""
