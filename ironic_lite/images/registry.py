@@ -163,8 +163,7 @@ class RegistryLogin:
     @property
     def header(self) -> str:
         """The header Authorization of HTTP."""
-        pair = f"{self.user}:{self.password}".encode()
-        return f"Basic {base64.b64encode(pair).decode()}"
+        return bounded_http.basic_login(self.user, self.password)
 
 
 def read_secret(value: str) -> str:
@@ -268,7 +267,8 @@ _CONTAINER_CONFIGS = frozenset(
 )
 _PACKINGS = ("gzip", "zstd")
 _OTHER_PACKINGS = re.compile(r"[+./](?:x-)?(xz|lzma|bzip2|lz4|zip|brotli|compress)$")
-_PACKED_NAMES = (".gz", ".xz", ".zst", ".bz2", ".lz4", ".zip")
+PACKED_NAMES = (".gz", ".xz", ".zst", ".bz2", ".lz4", ".zip")
+"""Ends of the names of compressed files."""
 
 
 class Entry(NamedTuple):
@@ -340,27 +340,18 @@ class Layer:
 
     def as_note(self) -> Json:
         """Return the layer as JSON, without what is unsaid."""
-        note = {
-            "manifest": self.manifest.shown,
-            "layer": self.digest,
-            "size": self.size,
-            "disktype": self.disktype,
-            "packed": self.packed,
-            "basic": self.basic,
-        }
-        return {key: value for key, value in note.items() if value not in ("", False)}
+        note = {"manifest": self.manifest.shown, "layer": self.digest, "size": self.size}
+        return note | {name: told for name in _UNSAID if (told := getattr(self, name))}
 
     @classmethod
     def of_note(cls, note: JsonView) -> Layer:
         """Return the layer of `as_note`."""
-        return cls(
-            read_reference(note["manifest"], "driver_internal_info/oci_image"),
-            note["layer"],
-            note["size"],
-            note.get("disktype", ""),
-            note.get("packed", ""),
-            bool(note.get("basic")),
-        )
+        manifest = read_reference(note["manifest"], "driver_internal_info/oci_image")
+        said = {name: note[name] for name in _UNSAID if name in note}
+        return cls(manifest, note["layer"], note["size"], **said)
+
+
+_UNSAID = ("disktype", "packed", "basic")
 
 
 def read_layer(document: JsonView, manifest: Reference, disktype: str) -> Layer | None:
@@ -385,7 +376,7 @@ def read_layer(document: JsonView, manifest: Reference, disktype: str) -> Layer 
     other = _OTHER_PACKINGS.search(media)
     if other:
         raise _unusable(manifest, f"its layer is compressed with {other[1]}; use zstd or gzip")
-    if not packed and title.lower().endswith(_PACKED_NAMES):
+    if not packed and title.lower().endswith(PACKED_NAMES):
         raise _unusable(
             manifest,
             f"its layer is the compressed file {title[:128]!r}, but of the type {media[:128]!r}: "
@@ -432,6 +423,7 @@ SECONDS = 60.0
 _NO_TLS = frozenset(
     {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"}
 )
+_NO_TLS_HINT = "it speaks no TLS ([oci]permit_fallback_to_http_transport is false)"
 
 
 class _Tokens:
@@ -566,7 +558,8 @@ class RegistryClient:
         logged_in = False
         while True:
             login = {"Authorization": self._header} if self._header else {}
-            with self._get(place, {**headers, **login}, size, reference) as answer:
+            with contextlib.ExitStack() as opened:
+                answer = self._get(opened, place, {**headers, **login}, size, reference)
                 status = int(answer.status)
                 if status == HTTPStatus.OK:
                     yield answer
@@ -581,25 +574,24 @@ class RegistryClient:
             else:
                 raise self._refused(status, code, reference)
 
-    @contextlib.contextmanager
     def _get(
-        self, place: str, headers: Mapping[str, str], size: int, reference: Reference
-    ) -> Iterator[http.client.HTTPResponse]:
-        with contextlib.ExitStack() as opened:
-            try:
-                answer = self._open(opened, place, headers, size)
-            except download.FetchFailed as why:
-                if self._scheme != "https" or not _speaks_no_tls(why):
-                    raise self._failed(str(why), reference) from None
-                if not config.CONF.oci.permit_fallback_to_http_transport:
-                    hint = "it speaks no TLS ([oci]permit_fallback_to_http_transport is false)"
-                    raise self._failed(hint, reference) from None
-                self._scheme = "http"
-                try:
-                    answer = self._open(opened, place, headers, size)
-                except download.FetchFailed as again:
-                    raise self._failed(str(again), reference) from None
-            yield answer
+        self,
+        opened: contextlib.ExitStack,
+        place: str,
+        headers: Mapping[str, str],
+        size: int,
+        reference: Reference,
+    ) -> http.client.HTTPResponse:
+        """Return an answer, by http if the registry speaks no TLS and an option permits it."""
+        try:
+            return self._open(opened, place, headers, size)
+        except download.FetchFailed as why:
+            without_tls = self._scheme == "https" and _speaks_no_tls(why)
+            reason = _NO_TLS_HINT if without_tls else str(why)
+            if not (without_tls and config.CONF.oci.permit_fallback_to_http_transport):
+                raise self._failed(reason, reference) from None
+        self._scheme = "http"
+        return self._get(opened, place, headers, size, reference)
 
     def _open(
         self, opened: contextlib.ExitStack, place: str, headers: Mapping[str, str], size: int

@@ -107,7 +107,6 @@ IMAGE_FIELDS: settings.DriverFields = {
 }
 """The keys of instance_info that a deployment reads."""
 
-_PACKED = (".gz", ".xz", ".zst", ".bz2", ".lz4", ".zip")
 _MARK, _LONGEST = 8, 128  # characters of an image's name
 _UNUSUAL = re.compile(r"[^\w.+-]", re.ASCII)
 
@@ -163,63 +162,47 @@ def read_image(instance_info: JsonView, *, md5: bool = False) -> InstanceImage:
     if settings.absent(instance_info, "image_source"):
         raise errors.MissingParameter(path=_SOURCE)
     given = instance_info["image_source"]
-    if registry.is_reference(given):
-        return _checked(_read_registry_image(instance_info, md5=md5))
     if isinstance(given, str) and _UUID.fullmatch(given):
         raise errors.InvalidParameter(path=_SOURCE, reason=_NO_GLANCE)
-    source = download.read_source(given, _SOURCE)
-    _refuse_packed(source)
-    wanted = checksums.wanted(instance_info)
-    if wanted is None and source.file is not None:
-        return _checked(
-            InstanceImage(
-                source, None, None, None, settings.values(IMAGE_FIELDS, instance_info, WHERE)
-            )
-        )
-    if wanted is None:
+    reference = registry.read_reference(given, _SOURCE) if registry.is_reference(given) else None
+    source = reference.source if reference else download.read_source(given, _SOURCE)
+    if reference is None:
+        _refuse_packed(source)
+    algorithm, value = checksums.wanted(instance_info) or (None, None)
+    if value is None and source.file is None and reference is None:
         text = (
             f"Missing mandatory parameter: {_CHECKSUM}, the image's sha256 or sha512 (or "
             "image_os_hash_algo with image_os_hash_value): otherwise nothing detects a bad image"
         )
         raise errors.MissingParameter(text, path=_CHECKSUM)
-    algorithm, value = wanted
+    told = settings.values(IMAGE_FIELDS, instance_info, WHERE)
     path = _CHECKSUM if algorithm is None else _VALUE
-    told = settings.values(IMAGE_FIELDS, instance_info, WHERE)
-    if "://" in value:
-        elsewhere = download.read_source(value, path)
-        if elsewhere.file is not None and source.file is None:
-            raise errors.InvalidParameter(path=path, reason="must be an http or https URL here")
-        found = InstanceImage(source, None, elsewhere, algorithm, told)
-    else:
+    checksum = elsewhere = None
+    if value is not None and "://" in value:
+        elsewhere = _read_elsewhere(value, path, source)
+    elif value is not None:
         checksum = checksums.bare(value, path, algorithm=algorithm, md5=md5)
-        found = InstanceImage(source, checksum, None, checksum.algorithm, told)
-    return _checked(found)
-
-
-def _read_registry_image(instance_info: JsonView, *, md5: bool) -> InstanceImage:
-    """Parse an image of a registry, whose layer has a digest; a checksum may repeat it."""
-    reference = registry.read_reference(str(instance_info["image_source"]), _SOURCE)
-    told = settings.values(IMAGE_FIELDS, instance_info, WHERE)
-    algorithm, value = checksums.wanted(instance_info) or (None, None)
-    checksum = None
-    if value is not None:
-        path = _CHECKSUM if algorithm is None else _VALUE
-        if "://" in value:
-            reason = "must be the digits of the layer's digest, or left out, for an oci:// image"
-            raise errors.InvalidParameter(path=path, reason=reason)
-        checksum = checksums.bare(value, path, algorithm=algorithm, md5=md5)
-    return InstanceImage(reference.source, checksum, None, algorithm, told, reference)
-
-
-def _checked(image: InstanceImage) -> InstanceImage:
-    if image.kind == PARTITION and "root_gb" not in image.told:
+        algorithm = checksum.algorithm
+    image = InstanceImage(source, checksum, elsewhere, algorithm, told, reference)
+    if image.kind == PARTITION and "root_gb" not in told:
         raise errors.MissingParameter(path=f"{WHERE}/root_gb")
     return image
 
 
+def _read_elsewhere(value: str, path: str, image: download.Source) -> download.Source:
+    """Return the address of the file with the checksum of an image."""
+    if image.scheme == download.REGISTRY:
+        reason = "must be the digits of the layer's digest, or left out, for an oci:// image"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    found = download.read_source(value, path)
+    if found.file is not None and image.file is None:
+        raise errors.InvalidParameter(path=path, reason="must be an http or https URL here")
+    return found
+
+
 def _refuse_packed(source: download.Source) -> None:
     """Reject an image whose name shows a compression, which no agent unpacks."""
-    if source.name.lower().endswith(_PACKED):
+    if source.name.lower().endswith(registry.PACKED_NAMES):
         reason = (
             f"names {source.name}, a compressed file, which would be written to the disk as it is: "
             "name the unpacked image, or a qcow2 image"
