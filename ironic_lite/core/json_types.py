@@ -7,7 +7,7 @@ type of its own, such as a ``TypedDict`` or a record.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 Json = dict[str, Any]
 """A JSON object: values are None, bool, int, float, str, lists and objects of these."""
@@ -20,3 +20,12 @@ Row = dict[str, Any]
 
 RowView = Mapping[str, Any]
 """A database row that is only read."""
+
+T = TypeVar("T")
+
+
+def restored(kind: type[T], stored: JsonView) -> T:
+    """Return a dataclass or NamedTuple from its stored form, without keys of later releases."""
+    known: Any = kind
+    found: T = known(**{name: stored[name] for name in known.__match_args__ if name in stored})
+    return found

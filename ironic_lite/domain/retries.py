@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ironic_lite import errors
-from ironic_lite.core.json_types import Json, JsonView, Row, RowView
+from ironic_lite.core.json_types import Json, JsonView, Row, RowView, restored
 from ironic_lite.domain import steps
 from ironic_lite.records import Run, RunStep, StoredStep
 
@@ -91,8 +91,7 @@ class Stored:
     @classmethod
     def from_json(cls, data: JsonView) -> Stored:
         """Read the form of the database; keys of later releases are left out."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in data.items() if name in known})
+        return restored(cls, data)
 
 
 class Waiver(NamedTuple):

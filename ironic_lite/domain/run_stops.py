@@ -13,6 +13,7 @@ from typing import NamedTuple, Self, TypedDict
 
 import orjson
 
+from ironic_lite.core.json_types import restored
 from ironic_lite.domain import activities
 from ironic_lite.domain.activities import StepActivity
 from ironic_lite.domain.states import State
@@ -69,11 +70,10 @@ class Stop(NamedTuple):
         """Return the stop in a node's column; None without one, or if it is for another run."""
         if text is None or run is None:
             return None
-        values = orjson.loads(text)
-        if values["run"] != run:
+        found = restored(cls, orjson.loads(text))
+        if found.run != run:
             return None
-        how, progress = How(values.pop("how")), StopProgress(values.pop("progress"))
-        return cls(how=how, progress=progress, **values)
+        return found._replace(how=How(found.how), progress=StopProgress(found.progress))
 
     @property
     def text(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ironic_lite.core import config
-from ironic_lite.core.json_types import JsonView
+from ironic_lite.core.json_types import JsonView, restored
 from ironic_lite.core.options import Group
 from ironic_lite.domain import activities, states, step_lists, step_times, vocabulary
 from ironic_lite.domain.activities import Activity
@@ -86,7 +86,7 @@ class RamdiskBoot(NamedTuple):
 def ramdisk_boot(node: JsonView) -> RamdiskBoot:
     """Return the note of a node, an empty one if it has none."""
     notes = (node["driver_internal_info"] or {}).get(_DRIVERS) or {}
-    return RamdiskBoot(**notes.get(vocabulary.RAMDISK_BOOT, {}))
+    return restored(RamdiskBoot, notes.get(vocabulary.RAMDISK_BOOT, {}))
 
 
 def of(

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 from typing import Any, cast
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +41,8 @@ def test_text_is_read_again_for_its_run_alone(after: int | None, progress: StopP
     assert Stop.read(one.text, "r2") is None
     assert Stop.read(one.text, None) is None
     assert Stop.read(None, "r1") is None
+    later = orjson.dumps({**orjson.loads(one.text), "of_a_later_release": 1})
+    assert Stop.read(later.decode(), "r1") == one
 
 
 @pytest.mark.parametrize(

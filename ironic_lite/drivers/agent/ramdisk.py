@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config, context
-from ironic_lite.core.json_types import JsonView
+from ironic_lite.core.json_types import JsonView, restored
 from ironic_lite.domain import fast_track, vocabulary
 from ironic_lite.domain.waiting import RamdiskBoot
 from ironic_lite.drivers import base
@@ -159,7 +159,7 @@ def count_restart(task: base.Task) -> int:
 
 
 def _boot_note(task: base.Task) -> RamdiskBoot:
-    return RamdiskBoot(**task.recall(vocabulary.RAMDISK_BOOT, {}))
+    return restored(RamdiskBoot, task.recall(vocabulary.RAMDISK_BOOT, {}))
 
 
 def _keep_boot(task: base.Task, note: RamdiskBoot) -> None:

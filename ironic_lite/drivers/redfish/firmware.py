@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
-from ironic_lite.core.json_types import Json
+from ironic_lite.core.json_types import Json, restored
 from ironic_lite.domain import steps
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.arguments import Image
@@ -736,7 +736,7 @@ class RedfishFirmware(hardware.RedfishInterface, base.Firmware):
         :raises errors.StepFailed: an image could not be written; the text names it and the reason.
         """
         kept = task.recall(NOTE)
-        work = UpdateWork(**kept) if kept else begin_updates()
+        work = restored(UpdateWork, kept) if kept else begin_updates()
         return _continue_update(task, arguments.images(steps.arguments(step)["settings"]), work)
 
 

@@ -18,7 +18,7 @@ from xml.sax import saxutils
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
-from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.core.json_types import Json, JsonView, restored
 from ironic_lite.domain import steps
 from ironic_lite.drivers import base, bmc_bases
 from ironic_lite.drivers.boot import modes
@@ -320,7 +320,7 @@ def _recovery(task: base.Task, step: str, *, force: bool = False) -> Recovery:
     ident = f"{task.step_id}/{step}"
     kept: Json = task.recall(RECOVERY_NOTE) or {}
     if kept.get("step") == ident and task.node.run_uuid is not None:
-        return Recovery(**kept)
+        return restored(Recovery, kept)
     return Recovery(ident, list(_PHASES[step]), force)
 
 
@@ -529,7 +529,7 @@ class RaidState:
     @classmethod
     def of(cls, saved: JsonView) -> RaidState:
         """Return the saved state."""
-        return cls(**{**saved, "jobs": [DiskJob(**one) for one in saved["jobs"]]})
+        return restored(cls, {**saved, "jobs": [restored(DiskJob, one) for one in saved["jobs"]]})
 
 
 class IdracRAID(raid.RedfishRAID):

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
-from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.core.json_types import Json, JsonView, restored
 from ironic_lite.domain import raid
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import disk_selection, hardware, storage
@@ -96,7 +96,8 @@ class VolumeWork:
     @classmethod
     def of(cls, saved: JsonView) -> VolumeWork:
         """Return the saved state."""
-        return cls(**{**saved, "orders": [VolumeOrder(**one) for one in saved["orders"]]})
+        orders = [restored(VolumeOrder, one) for one in saved["orders"]]
+        return restored(cls, {**saved, "orders": orders})
 
     @property
     def stage(self) -> list[VolumeOrder]:

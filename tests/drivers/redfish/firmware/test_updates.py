@@ -685,6 +685,14 @@ def test_a_bmc_that_takes_no_updates(served: bmc.Machine) -> None:
         poll(task, BIOS)
 
 
+def test_update_that_a_later_release_has_begun_is_continued(served: bmc.Machine) -> None:
+    task = bmc_tasks.task_of(served)
+    begin(task, BIOS)
+    task.keep(firmware.NOTE, {**task.recall(firmware.NOTE), "of_a_later_release": 1})
+    finish(task, BIOS)
+    assert len(orders(served)) == 1
+
+
 def test_the_password_of_an_image_goes_to_the_bmc_and_nowhere_else(served: bmc.Machine) -> None:
     private = {"component": "bios", "url": f"https://me:{SECRET}@images.example.org/BIOS-2.0.bin"}
     served.habits.task_fails = "No."

@@ -448,6 +448,9 @@ def test_a_plan_survives_as_json(machine: bmc.Machine) -> None:
     task = begun(machine, ROOT, DATA)
     kept = task.recall(raid.NOTE)
     assert raid.VolumeWork.of(kept).saved() == kept
+    later: Any = {"of_a_later_release": 1}
+    orders = [{**one, **later} for one in kept["orders"]]
+    assert raid.VolumeWork.of({**kept, "orders": orders, **later}).saved() == kept
 
 
 # -- which volume came of which order ----------------------------------------------------------

@@ -220,6 +220,7 @@ def test_a_conversion_without_end_fails_the_step(server: bmc.Machine) -> None:
         RAID.poll_step(task, base.StepKind.CLEAN, step)
     note = task.recall(idrac.RAID_NOTE)
     note["jobs"][0]["until"] = clock.stamp() - 2 * config.CONF.drac.raid_job_timeout
+    note["of_a_later_release"] = note["jobs"][0]["of_a_later_release"] = 1
     task.keep(idrac.RAID_NOTE, note)
     with pytest.raises(errors.StepFailed, match=r"within 300 s \(Running\).*raid_job_timeout"):
         poll(task)
