@@ -311,7 +311,25 @@ def test_sweep_reads_no_node_whose_ramdisk_has_looked_it_up(
     with count_statements(rig.database) as sent:
         sweep(rig)
     read = [one for one in sent if "FROM nodes" in one]
-    assert len(read) == len(CASES), read  # a page of each state
+    assert len(read) == len(CASES) + 1, read  # a page of each state, and notes
+    noted = [one for one in read if "driver_internal_info" in one]
+    assert len(noted) == 1
+
+
+def test_time_outs_read_no_notes_of_waiting_nodes(rig: ConductorFixture, machine: Hanging) -> None:
+    let_pass(rig, begin(rig, machine, "clean wait"), -61)
+    with count_statements(rig.database) as sent:
+        rig.sweep("time-outs")
+    assert [one for one in sent if "FROM nodes" in one]
+    assert "driver_internal_info" not in str([*sent])
+
+
+def test_boot_noted_by_a_newer_release_is_repeated(rig: ConductorFixture, machine: Hanging) -> None:
+    node = begin(rig, machine, "clean wait")
+    let_pass(rig, node, ways=["of a newer release"])
+    rig.sweep("boot retries")
+    rig.reaches(node, "available")
+    assert restarts(rig, node) == [1]
 
 
 @pytest.mark.parametrize("interface", ["management", "deploy"])

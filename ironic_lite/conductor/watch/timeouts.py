@@ -424,11 +424,8 @@ class BootRetries:
         left = self._tasks.runtime.conf.conductor.periodic_max_workers
         for activity in _BOOTS:
             assert activity.waiting is not None
-            before = clock.ago(self._seconds)
-            for row in _waiting_nodes(self._tasks, self._ownership, activity.waiting, before):
-                # Most of many waiting nodes have looked up, so only the others are read whole.
-                if row["wake_at"] is None and waiting.ramdisk_boot(row).at is not None:
-                    left -= self._restart_silent(row["uuid"], activity)
+            for node_uuid in self._without_lookup(activity.waiting):
+                left -= self._restart_silent(node_uuid, activity)
                 if left <= 0:
                     return
 
@@ -452,6 +449,19 @@ class BootRetries:
         if task.state is not activity.waiting or node.maintenance or node.wake_at is not None:
             return False
         step = activity.step_of(node) if isinstance(activity, activities.StepActivity) else None
+    def _without_lookup(self, state: State) -> Iterator[str]:
+        """Yield the nodes whose notes say that their ramdisk has not looked them up.
+
+        Most of many waiting nodes have been looked up, so only the others are read whole.
+        """
+        before = clock.ago(self._seconds)
+        rows = _waiting_nodes(self._tasks, self._ownership, state, before)
+        still = (row["uuid"] for row in rows if row["wake_at"] is None)
+        while some := list(itertools.islice(still, _PAGE)):
+            noted = self._tasks.runtime.database.read(functools.partial(sweeps.notes, uuids=some))
+            booted = {row["uuid"] for row in noted if waiting.ramdisk_boot(row).at is not None}
+            yield from (uuid for uuid in some if uuid in booted)
+
         if step and not task.driver.interface(step["interface"]).uses_agent(task):
             return False  # its BMC may work
         return task.notes.token is None and ramdisk.silent_seconds(task) >= self._seconds

@@ -48,7 +48,7 @@ class OverdueNode(SweptNode):
     id: int
     provision_updated_at: datetime.datetime
     wake_at: datetime.datetime | None
-    driver_internal_info: Json | None
+    run_uuid: str | None
 
 
 class LockedNode(SweptNode):
