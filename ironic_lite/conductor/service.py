@@ -209,6 +209,7 @@ class ConductorService:
             Sweep("power recovery", settings.power_failure_recovery_interval, self.power.recover),
             Sweep("old history", settings.node_history_cleanup_interval, retention.sweep),
             Sweep("old keys", _HOUR, OldKeys(self.tasks).sweep),
+            Sweep("discoveries", _HOUR, timeouts.end_discoveries),
             Sweep("sensors", self.sensors.interval, self.sensors.sweep),
             Sweep("consoles", consoles.interval, consoles.sweep),
             Sweep("moved nodes", settings.sync_local_state_interval, local_state.sweep),

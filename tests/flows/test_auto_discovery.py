@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.conductor.watch import timeouts
 from ironic_lite.api.controllers import inspection as controller
 from ironic_lite.conductor.endpoints.agent import AgentEndpoints
 from ironic_lite.db.engine.session import Database
@@ -282,6 +283,30 @@ def test_lost_conductor_leaves_a_node_that_the_next_report_completes(
         answer = site.reports()
     assert answer.status == 503
     assert b"fake-hardware" not in answer.body
+def test_discovery_that_no_conductor_received_ends_after_an_hour(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(AgentEndpoints, "continue_inspection", lambda *_, **__: None)
+        site.reports()
+    uuid = site.nodes()[0]["uuid"]
+    site.rig.sweep("discoveries")
+    assert [one["state"] for one in site.rig.runs(uuid)] == ["running"]
+    monkeypatch.setattr(timeouts, "DISCOVERY_SECONDS", -60.0)
+    with site.rig.tasks.lock(site.rig.who, uuid):
+        site.rig.sweep("discoveries")
+    assert [one["state"] for one in site.rig.runs(uuid)] == ["running"]
+    site.rig.sweep("discoveries")
+    (row,), (run,) = site.nodes(), site.rig.runs(uuid)
+    assert (row["provision_state"], row["run_uuid"], row["reservation"]) == ("enroll", None, None)
+    assert "No conductor has received it within an hour" in row["last_error"]
+    assert (run["state"], run["error"]["code"]) == ("failed", "TimedOut")
+    assert row["last_error"] == run["error"]["text"]
+    site.rig.sweep("discoveries")
+    assert site.nodes() == [row]
+    assert site.rig.call("manage", uuid)["provision_state"] == "manageable"
+
+
     (row,) = site.nodes()
     assert (row["properties"], row["run_uuid"] is None) == (None, False)
     assert site.cards(row["uuid"]) == {mac(1): True}

@@ -177,7 +177,7 @@ def test_s4_14_every_round_of_the_conductor_is_one_of_these(operator: Operator) 
         "joins and leaves",
         "hanging work",
     }
-    see_it |= {"overdue steps"}  # a retired node may be cleaned, too
+    see_it |= {"overdue steps", "discoveries"}  # a retired node may be cleaned, too
     if "batches" in configurations.FEATURES:
         see_it |= {"batches"}  # the verbs refuse it as they refuse requests
     of_no_node = {"old history", "old files", "old keys", "old batches", "webhooks"}

@@ -304,7 +304,7 @@ class Discovery:
             LOG.warning("An unknown machine is not enrolled: %s", why)
             raise errors.Unavailable from None
         run = _run_row(request, node)
-        node["run_uuid"] = run["uuid"]
+        node |= {"run_uuid": run["uuid"], "provision_updated_at": node["created_at"]}
         cards = [_port_row(node, one) for one in self._ports(inventory)]
         made = _events_of(request, node, cards)
 

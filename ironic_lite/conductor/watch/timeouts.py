@@ -259,6 +259,13 @@ def _mine(
 
 _PAGE = 100
 
+DISCOVERY_SECONDS = 3600.0
+"""Time in which a repeated report of a machine continues its discovery."""
+_UNHEARD = (
+    "No conductor has received it within an hour, so no hooks and rules were applied. Complete "
+    "driver_info, then manage and inspect the node."
+)
+
 _FIRST, _LATEST = datetime.datetime(1970, 1, 1), datetime.datetime(9999, 1, 1)
 
 
@@ -285,6 +292,19 @@ class Timeouts:
                 left -= self._end_overdue(node_uuid, activity, before, seconds)
                 if left <= 0:
                     break
+
+    def end_discoveries(self) -> None:
+        """End discoveries of machines whose next report would not continue them any more."""
+        before, who = clock.ago(DISCOVERY_SECONDS), context.internal("time-outs")
+        rows = _waiting_nodes(self._tasks, self._ownership, State.ENROLL, before)
+        for node in (row["uuid"] for row in rows if row["run_uuid"] is not None):
+            why = errors.TimedOut(action="processing the report of", node=node, hint=_UNHEARD)
+            try:
+                with self._tasks.lock(who, node, patient=False, whole=False) as task:
+                    if task.state is State.ENROLL and task.node.run_uuid is not None:
+                        flows.give_up(task, why)
+            except errors.Error as refusal:
+                LOG.info("Node %s: its discovery will be ended later: %s", node, refusal)
 
     def _overdue_nodes(self, state: State, before: datetime.datetime) -> Iterator[str]:
         """Yield this conductor's overdue nodes by age, whatever other conductors have."""
@@ -429,6 +449,19 @@ class BootRetries:
                 if left <= 0:
                     return
 
+    def _without_lookup(self, state: State) -> Iterator[str]:
+        """Yield the nodes whose notes say that their ramdisk has not looked them up.
+
+        Most of many waiting nodes have been looked up, so only the others are read whole.
+        """
+        before = clock.ago(self._seconds)
+        rows = _waiting_nodes(self._tasks, self._ownership, state, before)
+        still = (row["uuid"] for row in rows if row["wake_at"] is None)
+        while some := list(itertools.islice(still, _PAGE)):
+            noted = self._tasks.runtime.database.read(functools.partial(sweeps.notes, uuids=some))
+            booted = {row["uuid"] for row in noted if waiting.ramdisk_boot(row).at is not None}
+            yield from (uuid for uuid in some if uuid in booted)
+
     def _restart_silent(self, node_uuid: str, activity: Activity) -> bool:
         """Restart a machine if it is due; return whether that was tried."""
         who = context.internal("boot retries")
@@ -449,19 +482,6 @@ class BootRetries:
         if task.state is not activity.waiting or node.maintenance or node.wake_at is not None:
             return False
         step = activity.step_of(node) if isinstance(activity, activities.StepActivity) else None
-    def _without_lookup(self, state: State) -> Iterator[str]:
-        """Yield the nodes whose notes say that their ramdisk has not looked them up.
-
-        Most of many waiting nodes have been looked up, so only the others are read whole.
-        """
-        before = clock.ago(self._seconds)
-        rows = _waiting_nodes(self._tasks, self._ownership, state, before)
-        still = (row["uuid"] for row in rows if row["wake_at"] is None)
-        while some := list(itertools.islice(still, _PAGE)):
-            noted = self._tasks.runtime.database.read(functools.partial(sweeps.notes, uuids=some))
-            booted = {row["uuid"] for row in noted if waiting.ramdisk_boot(row).at is not None}
-            yield from (uuid for uuid in some if uuid in booted)
-
         if step and not task.driver.interface(step["interface"]).uses_agent(task):
             return False  # its BMC may work
         return task.notes.token is None and ramdisk.silent_seconds(task) >= self._seconds
