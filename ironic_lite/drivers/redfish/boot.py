@@ -20,7 +20,7 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.boot import medium, modes, sources
 from ironic_lite.drivers.redfish import hardware, virtual_media
-from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, quirks, resources
+from ironic_lite.drivers.redfish.bmc import connection, faults, info, jobs, quirks, resources
 from ironic_lite.drivers.redfish.bmc import library as sushy
 from ironic_lite.images import cache, published
 
@@ -54,8 +54,11 @@ _STICK = "Usb"
 _CHECK_SECONDS = 10.0
 """Limit of a request by which the settings of a node are checked."""
 _FRESH_SECONDS, _REMEMBERED = 300.0, 10_000
-_REFUSING: dict[str, float] = {}
-"""Nodes whose BMC takes no URL, by the last document of the system -> its time.monotonic."""
+_REFUSING: dict[tuple[str, str, str | None], float] = {}
+"""Systems that take no URL, by their last document -> its time.monotonic.
+
+A key has the address and the service root of the BMC, and the path of the system.
+"""
 
 
 def supported_devices(link: connection.Link) -> list[str]:
@@ -158,7 +161,7 @@ def drop_override(task: base.Task, device: str) -> None:
     _change_boot(task, drop, f"drop the boot device {device}")
 
 
-def note_system(node: base.Node, system: JsonView) -> None:
+def note_system(node: info.RedfishInfo, system: JsonView) -> None:
     """Note whether the BMC takes a URL, if the document says so; the power sweep reads it."""
     boot = system.get("Boot")
     boot = boot if isinstance(boot, dict) else {}
@@ -168,12 +171,16 @@ def note_system(node: base.Node, system: JsonView) -> None:
         _note_url(node, taken=not lacks and "HttpBootUri" in boot)
 
 
-def _note_url(node: base.Node, *, taken: bool) -> None:
-    _REFUSING.pop(node.uuid, None)
+def _url_key(node: info.RedfishInfo) -> tuple[str, str, str | None]:
+    return node.address, node.root_prefix, node.system_id
+
+
+def _note_url(node: info.RedfishInfo, *, taken: bool) -> None:
+    _REFUSING.pop(_url_key(node), None)
     if not taken:
         if len(_REFUSING) >= _REMEMBERED:
             _REFUSING.clear()  # the next sweep fills it again
-        _REFUSING[node.uuid] = time.monotonic()
+        _REFUSING[_url_key(node)] = time.monotonic()
 
 
 def _require_url(*, taken: bool) -> None:
@@ -758,7 +765,7 @@ class RedfishHttpsBoot(MediumBoot):
         try:
             with deadline.limit(_CHECK_SECONDS):
                 taken = connection.call(task, lambda link: takes_url(link, _fresh_system(link)))
-            _note_url(task.node, taken=taken)
+            _note_url(connection.settings(task), taken=taken)
         except errors.HardwareError as why:
             LOG.info("Node %s: whether it boots by HTTP is unknown: %s", task.node.uuid, why)
         super().validate(task)
@@ -773,7 +780,7 @@ class RedfishHttpsBoot(MediumBoot):
         parts = sources.parts(task.node, mode, whole=True)
         if medium.handed_on(task.node, parts):
             _refuse_login(str(parts.iso), f"{parts.place}iso")
-        said = _REFUSING.get(task.node.uuid, -_FRESH_SECONDS)
+        said = _REFUSING.get(_url_key(connection.settings(task)), -_FRESH_SECONDS)
         _require_url(taken=time.monotonic() - said >= _FRESH_SECONDS)
 
     def present(self, task: base.Task, note: Json) -> None:

@@ -229,7 +229,7 @@ class RedfishPower(hardware.RedfishInterface, bmc_bases.SwitchingPower):
 
     def get_power_and_health(self, task: base.Task) -> tuple[str | None, str | None]:
         """Return both from the same GET; the health is the worse one of the system's two."""
-        return connection.call(task, lambda link: _power_and_health(link, task.node))
+        return connection.call(task, _power_and_health)
 
     def reboot(self, task: base.Task, timeout: float | None = None, *, soft: bool = False) -> None:
         """Power off, softly if asked, and on again; a machine that is off is only powered on.
@@ -376,10 +376,10 @@ def _send_reset(
     return None
 
 
-def _power_and_health(link: connection.Link, node: base.Node) -> tuple[str | None, str | None]:
+def _power_and_health(link: connection.Link) -> tuple[str | None, str | None]:
     """Return the power state in our words, and the health."""
     system = link.system_document()
-    boot.note_system(node, system)
+    boot.note_system(link.node, system)
     word, status = link.power_word(system), system.get("Status")
     told = (status.get("Health"), status.get("HealthRollup")) if isinstance(status, dict) else ()
     found = next((word for word in reversed(vocabulary.HEALTH) if word in told), None)

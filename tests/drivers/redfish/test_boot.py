@@ -1269,6 +1269,20 @@ def test_silent_bmc_is_not_judged(machine: bmc.Machine, far: bmc_tasks.BmcTask) 
 
 @pytest.mark.parametrize("mode", ["deploy", "instance"])
 def test_login_of_an_image_is_not_given_to_the_bmc(
+def test_refusal_of_a_url_is_that_of_the_system_behind_the_bmc(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask, parts: dict[str, str]
+) -> None:
+    del boots(machine)["HttpBootUri"]
+    far.driver.power.get_power_and_health(far)
+    same = node_of(machine, **parts)
+    with pytest.raises(errors.InvalidParameter, match=NO_URL):
+        HTTPS.check_ramdisk(same, "deploy")
+    changes = {"redfish_address": "http://192.0.2.77"}, {"redfish_system_id": "/redfish/v1/S/9"}
+    for change in changes:
+        far.node.driver_info = {**same.node.driver_info, **change}
+        HTTPS.check_ramdisk(far, "deploy")
+
+
     machine: bmc.Machine, far: bmc_tasks.BmcTask, mode: str
 ) -> None:
     url = "https://user:hush@files.example.org/live.iso"
