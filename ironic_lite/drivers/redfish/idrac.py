@@ -798,7 +798,7 @@ class IdracVirtualMediaBoot(boot.RedfishVirtualMediaBoot):
         if not any(map(_is_idrac_10, resources.managers(task, system))):
             return found
         place = f"{resources.link(system, 'VirtualMedia')}/1"
-        return [drive for drive in found if drive.path.rstrip("/") == place]
+        return [dataclasses.replace(one, boots=one.path.rstrip("/") == place) for one in found]
 
     def boot_from(self, task: base.Task, device: str, *, persistent: bool) -> None:
         """Let the machine boot from its virtual drive, by a job of the iDRAC if that needs one.

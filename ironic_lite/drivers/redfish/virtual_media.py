@@ -83,6 +83,8 @@ class Drive:
 
     path: str
     document: Json
+    boots: bool = True
+    """False for a drive that the machine does not boot from."""
 
     @property
     def types(self) -> list[str]:
@@ -92,6 +94,11 @@ class Drive:
 
     @property
     def devices(self) -> list[str]:
+        """Return the device types that it is used for."""
+        return self.supported if self.boots else []
+
+    @property
+    def supported(self) -> list[str]:
         """Return the device types it supports, by its name if it lists no MediaTypes."""
         if self.types:
             return [device for device, words in TYPES.items() if set(words) & set(self.types)]
@@ -215,7 +222,8 @@ def _empty_all(task: base.Task, wanted: Sequence[Drive], found: Sequence[Drive])
     """Empty some drives, and stop serving the images that were put into them."""
     for drive in wanted:
         _empty_drive(task, drive)
-    others = {device for drive in found if drive not in wanted for device in drive.devices}
+    rest = [drive for drive in found if drive not in wanted and drive.full is not False]
+    others = {device for drive in rest for device in drive.supported}
     medium.drop_attached(task, TYPES.keys() - others)
 
 

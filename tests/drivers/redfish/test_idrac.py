@@ -12,7 +12,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import clock, config
 from ironic_lite.drivers import base, bmc_bases
-from ironic_lite.drivers.redfish import idrac
+from ironic_lite.drivers.boot import medium
+from ironic_lite.drivers.redfish import idrac, virtual_media
 from tests.emulators import bmc
 from tests.emulators.bmc import dell, shapes
 from tests.support import bmc_tasks, fake_task
@@ -368,8 +369,29 @@ def test_an_idrac_10_uses_the_first_drive_of_the_system(
     for path in paths:
         server.tree[path] = {**server["VirtualMedia/Cd"], "@odata.id": path, "Id": path[-1]}
     server.tree[server.places.manager]["Model"] = model
-    found = [drive.path for drive in BOOT.list_drives(task_of(server))]
+    found = [drive.path for drive in BOOT.list_drives(task_of(server)) if drive.devices]
     assert (len(found), found[0]) == (names, paths[0])
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_an_idrac_10_keeps_the_note_of_an_image_in_another_drive(
+    server: bmc.Machine, full: bool
+) -> None:
+    media = f"{server.system}/VirtualMedia"
+    server.tree[server.system]["VirtualMedia"] = shapes.link(media)
+    paths = [f"{media}/{number}" for number in (1, 2)]
+    server.tree[media] = shapes.collection(media, "VirtualMedia", paths)
+    for path in paths:
+        server.tree[path] = {**server["VirtualMedia/Cd"], "@odata.id": path, "Id": path[-1]}
+    if full:
+        server.tree[paths[1]] |= {"Image": "http://192.0.2.1/media/a", "Inserted": True}
+    server.tree[server.places.manager]["Model"] = "17G Monolithic"
+    task = task_of(server)
+    note = {"cdrom": {"name": "media/a", "url": "http://192.0.2.1/media/a", "image": "http://h/a"}}
+    task.keep(medium.ATTACHED_NOTE, note)
+    with pytest.raises(errors.HardwareError, match="does not show it"):  # it shows another drive
+        virtual_media.attach_image(task, "cdrom", "http://192.0.2.1/b.iso", BOOT.list_drives(task))
+    assert task.recall(medium.ATTACHED_NOTE) == (note if full else None)
 
 
 # -- inspection -----------------------------------------------------------------------------------
