@@ -497,6 +497,19 @@ def test_rights_are_those_of_verbs(
     assert answer.status == status, answer.body
 
 
+@pytest.mark.parametrize(
+    ("told", "used"), [({"autodetect": ["ramdisk", "fake"]}, "fake"), ({}, "direct")]
+)
+def test_conductor_decides_what_autodetect_chooses(
+    api: Client, add_node: AddNode, recorder: Recorder, told: Json, used: str
+) -> None:
+    """The conductor of an older release does not tell its choice."""
+    recorder.answers["plan_provision"] = {**PLANNED, **told}
+    node = add_node(provision_state="available", deploy_interface="autodetect")["uuid"]
+    found = api.post(f"/v1/nodes/{node}/plan", {"target": "active"}).json
+    assert found["deploy_interface"] == {"own": "autodetect", "used": used}
+
+
 def test_unusable_body_is_refused_as_by_the_verb(api: Client, add_node: AddNode) -> None:
     node = add_node()["uuid"]
     assert api.post(f"/v1/nodes/{node}/plan", {}).status == 400

@@ -162,6 +162,13 @@ def test_failed_work_keeps_the_chosen_interface_until_the_node_is_manageable(
     assert shown(row) == (AUTODETECT, None)
 
 
+def test_conductor_tells_plans_what_it_chooses_from(rig: ConductorFixture) -> None:
+    """An API process may have another list."""
+    node = rig.node("available", deploy_interface=AUTODETECT)
+    found = rig.endpoints.plan_provision(WHO, node_uuid=node, target="active", body={})
+    assert found["autodetect"] == OPTIONS["DEFAULT__autodetect_deploy_interfaces"]
+
+
 def test_refused_verb_changes_no_interface(rig: ConductorFixture) -> None:
     node = rig.node("available", deploy_interface=AUTODETECT, maintenance=True)
     with pytest.raises(errors.NodeInMaintenance):

@@ -264,12 +264,13 @@ class Plans(expose.Controller):
 
     def _plan(self, request: Request, body: Json, node: JsonView) -> PlanDocument:
         target, names = body["target"], self.service.conf.autodetect_deploy_interfaces
-        deploy = fields.deploy_interfaces(node, names, anew=target in _DEPLOYS)
-        document = functools.partial(plan_document, target, body=body, deploy=deploy)
+        choose = functools.partial(fields.deploy_interfaces, node, anew=target in _DEPLOYS)
+        document = functools.partial(plan_document, target, body=body)
         try:
             verb = provisioning.find_verb(target, node, request.version)
         except (errors.InvalidState, errors.NodeLocked) as why:
-            return document(None, refusals=[why], planned=unplanned(), usual={})
+            deploy = choose(names)
+            return document(None, refusals=[why], planned=unplanned(), usual={}, deploy=deploy)
         held = node_holds.of(self.service, request, node)
         asked = VerbRequest(verb, body, node, request.version, self.service.conf, held)
         find = functools.partial(provisioning.to_use, self.service, request)
@@ -280,7 +281,8 @@ class Plans(expose.Controller):
         )
         leads_to = _end_of(verb, node)
         usual = read_durations(self.service.usual, node, planned["steps"])
-        return document(leads_to, refusals=refusals, planned=planned, usual=usual)
+        deploy = choose(planned.get("autodetect", names))  # older conductors do not tell
+        return document(leads_to, refusals=refusals, planned=planned, usual=usual, deploy=deploy)
 
 
 def _end_of(verb: verbs.Verb, node: JsonView) -> State | None:

@@ -57,15 +57,19 @@ class ProvisionEndpoints:
     # -- plans -------------------------------------------------------------------------------
 
     def plan_provision(self, context: Context, *, node_uuid: str, target: str, body: Json) -> Json:
-        """Return the faults and the steps of a verb, without the node's lock."""
+        """Return the faults and the steps of a verb, without the node's lock.
+
+        They come with the names from which this conductor's ``autodetect`` chooses.
+        """
         if target not in verbs.BY_TARGET:
             raise _unknown("target", target)
         try:
             task = self.tasks.look(context, node_uuid)
         except (errors.InvalidRequest, errors.DriverNotFound) as why:
             return planning.impossible(why)
+        names = self.tasks.runtime.conf.autodetect_deploy_interfaces
         with deadline.until(_PLAN_SECONDS):
-            return flow_verbs.plan(task, verbs.BY_TARGET[target], body)
+            return {**flow_verbs.plan(task, verbs.BY_TARGET[target], body), "autodetect": names}
 
     # -- reports that a step has ended: for older and foreign callers; heartbeats do not come here
 
