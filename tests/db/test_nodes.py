@@ -296,6 +296,28 @@ def test_overdue_are_the_free_nodes_that_wait_too_long(database: Database) -> No
     assert named(rows, uuids) == ["older", "old", "retired"]
 
 
+def test_ports_of_standing_nodes_have_a_number_and_a_time(database: Database) -> None:
+    uuids = {
+        "two": add_node(database, provision_state="active"),
+        "none": add_node(database, provision_state="active"),
+        "other": add_node(database, provision_state="available"),
+        "held": add_node(database, provision_state="active"),
+    }
+    lock_node(database, uuids["held"], "token")
+
+    def add(conn: Connection) -> None:
+        for number, name in enumerate(("two", "two", "other")):
+            row = {"uuid": new_uuid(), "address": f"52:54:00:00:00:0{number}", "pxe_enabled": True}
+            row |= {"created_at": NOON, "updated_at": NOON + MINUTE if number else None}
+            ports.insert(conn, {**row, "node_uuid": uuids[name]})
+
+    database.write(add)
+    rows = database.read(lambda conn: sweeps.standing(conn, states=["active"], limit=9))
+    found = [(row["ports"], row["ports_at"]) for row in rows]
+    assert named(rows, uuids) == ["two", "none", "other"]
+    assert found == [(2, NOON + MINUTE), (0, None), (None, None)]
+
+
 def test_busy_nodes_without_a_lock_and_all_locks_are_found(database: Database) -> None:
     busy = ("free", "held", "foreign")
     uuids = {name: add_node(database, provision_state="cleaning") for name in busy}

@@ -74,11 +74,21 @@ def waiting(
     node = conductor.node(
         state, driver_info=info, driver_internal_info=notes, boot_interface="ipxe"
     )
-    row = {"uuid": node, "address": f"52:54:00:{node[:2]}:{node[2:4]}:{node[4:6]}"}
-    conductor.database.write(
-        lambda conn: ports.insert(conn, {**row, "node_uuid": node, "pxe_enabled": True})
-    )
+    add_card(conductor, node, f"52:54:00:{node[:2]}:{node[2:4]}:{node[4:6]}")
     return node
+
+
+def add_card(conductor: conductor_fixture.ConductorFixture, node: str, address: str) -> str:
+    """Add a port; return its UUID."""
+    uuid_ = str(uuid.uuid4())
+    row = {"uuid": uuid_, "address": address, "node_uuid": node, "pxe_enabled": True}
+    conductor.database.write(lambda conn: ports.insert(conn, row))
+    return uuid_
+
+
+def cards(conductor: conductor_fixture.ConductorFixture, node: str) -> list[str]:
+    found = conductor.database.read(lambda conn: ports.of_node(conn, node))
+    return [port.address for port in found]
 
 
 def sweep(conductor: conductor_fixture.ConductorFixture) -> None:
@@ -117,7 +127,9 @@ def test_the_new_owner_writes_what_the_machine_boots_from(
     after = conductor.get(node)
     assert after["reservation"] is None
     assert after["provision_state"] == before["provision_state"]
-    assert after["driver_internal_info"] == before["driver_internal_info"]
+    (card,) = cards(conductor, node)
+    notes = {**before["driver_internal_info"]["driver_notes"], network.CARDS: [card]}
+    assert after["driver_internal_info"] == {"driver_notes": notes}
 
 
 def test_a_leave_is_followed_at_once_and_otherwise_nothing_is_done(
@@ -213,6 +225,73 @@ def test_a_node_is_looked_at_once_per_owner(
     (root / "pxelinux.cfg" / script).unlink()
     look(watch, conductor)
     assert scripts(root) == []
+
+
+@pytest.mark.parametrize("kind", ["disk", "ramdisk"])
+def test_boot_files_of_a_node_at_rest_follow_its_ports(
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    kind: str,
+) -> None:
+    conductor = start("here")
+    node = waiting(conductor, tmp_path, "active")
+    if kind == "disk":
+        config.CONF.set_override("enable_netboot_fallback", True, group="pxe")
+        conductor.edit(node, driver_internal_info={})
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
+
+    def follow() -> list[str]:
+        look(watch, conductor)
+        notes = conductor.get(node)["driver_internal_info"]["driver_notes"]
+        assert notes[network.CARDS] == cards(conductor, node)
+        return scripts(root)
+
+    try:
+        (first,) = follow()
+        added = add_card(conductor, node, "52:54:00:ff:ff:01")
+        assert follow() == sorted([first, "52-54-00-ff-ff-01"])
+        change = {"address": "52:54:00:ff:ff:02"}
+        conductor.database.write(lambda conn: ports.update(conn, added, change))
+        assert follow() == sorted([first, "52-54-00-ff-ff-02"])
+        conductor.database.write(lambda conn: ports.delete(conn, added))
+        assert follow() == [first]
+        (root / "pxelinux.cfg" / first).unlink()
+        assert follow() == [], "no port has changed"
+    finally:
+        config.CONF.clear_override("enable_netboot_fallback", group="pxe")
+
+
+def test_boot_files_are_noted_although_the_console_does_not_start(
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_console: FakeConsole, _task: Any) -> None:
+        raise errors.HardwareError(reason="no port is free")
+
+    monkeypatch.setattr(FakeConsole, "start_console", refuse)
+    conductor = start("here")
+    node = waiting(conductor, tmp_path, "active")
+    conductor.edit(node, console_interface="fake", console_enabled=True)
+    sweep(conductor)
+    assert network.CARDS in conductor.get(node)["driver_internal_info"]["driver_notes"]
+
+
+def test_nodes_at_rest_without_media_are_read_once_by_their_notes(
+    start: Callable[..., conductor_fixture.ConductorFixture],
+) -> None:
+    conductor = start("here")
+    for state in ("available", "manageable", "clean failed") * 4:
+        conductor.node(state)
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
+    counts = []
+    for _ in range(2):
+        with count_statements(conductor.database) as sent:
+            look(watch, conductor)
+        counts.append(len([one for one in sent if "FROM nodes" in one]))
+    assert counts == [2, 1]
 
 
 def test_a_node_that_another_one_has_moved_is_looked_at_again(

@@ -57,13 +57,14 @@ _LATER = (Kind.WAIT, Kind.HELD, Kind.STABLE, Kind.FAIL, Kind.BUSY)
 
 
 class Stamp(NamedTuple):
-    """Values that change when a node is moved or its console is started."""
+    """Values that change when a node is moved, its ports change or its console is started."""
 
     moved: datetime.datetime | None
     console: bool
 
 
 class Waiting(NamedTuple):
+    ports: tuple[int | None, datetime.datetime | None]
     """A node to be checked; ``owner`` is its project."""
 
     uuid: str
@@ -214,7 +215,8 @@ def _needs_console(task: Task) -> bool:
 
 
 def _row_stamp(row: JsonView) -> Stamp:
-    return Stamp(row["provision_updated_at"], bool(row["console_enabled"]))
+    ports = (row["ports"], row["ports_at"])
+    return Stamp(row["provision_updated_at"], bool(row["console_enabled"]), ports)
 
 
 def _row_urgency(row: JsonView) -> int:

@@ -61,12 +61,17 @@ class LockedNode(SweptNode):
 
 
 class Standing(SweptNode):
-    """A node with files or a program on its conductor."""
+    """A node that may have files or a program on its conductor.
+
+    ``ports`` is the number of its ports, ``ports_at`` the time of their last change.
+    """
 
     id: int
     provision_updated_at: datetime.datetime | None
     console_enabled: bool
     owner: str | None
+    ports: int | None
+    ports_at: datetime.datetime | None
 
 
 class NodeNotes(TypedDict):
@@ -167,10 +172,21 @@ _OWN = (
     .order_by(_NODE.id)
 )
 _STANDING_COLUMNS = tuple(Standing.__annotations__)
-_REACHED = _NODE.console_enabled.is_(sa.true())
-_STANDING = _select_nodes(
-    _STANDING_COLUMNS, _AFTER, sa.or_(_IN_STATES, _REACHED), _USUALLY_FREE
-).order_by(_NODE.id)
+_PORT = models.ports.c
+_LAST_CHANGE = sa.func.max(sa.func.coalesce(_PORT.updated_at, _PORT.created_at))
+
+
+def _of_ports(value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """Return a value of a node's ports, in some states only."""
+    of_node = sa.select(value).where(_PORT.node_uuid == _NODE.uuid).scalar_subquery()
+    return sa.case((_IN_STATES, of_node), else_=sa.null())
+
+
+_STANDING = (
+    _select_nodes(_STANDING_COLUMNS[:-2], _AFTER, _USUALLY_FREE)
+    .add_columns(_of_ports(sa.func.count()), _of_ports(_LAST_CHANGE))
+    .order_by(_NODE.id)
+)
 _NOTES_COLUMNS = tuple(NodeNotes.__annotations__)
 _NOTES = sa.select(*(_NODE[name] for name in _NOTES_COLUMNS)).where(
     _NODE.uuid.in_(_list_parameter("uuids"))
@@ -293,7 +309,10 @@ def whole(conn: Connection, *, ids: Collection[int]) -> list[Row]:
 def standing(
     conn: Connection, *, states: Collection[str], after_id: int = 0, limit: int
 ) -> list[Standing]:
-    """Return free nodes in these states or with a console, by id after ``after_id``."""
+    """Return free nodes of any state, by id after ``after_id``.
+
+    :param states: in which the ports of a node are looked at.
+    """
     found: list[Standing] = _read_rows(
         conn, _STANDING, _STANDING_COLUMNS, states=list(states), after_id=after_id, limit_=limit
     )

@@ -188,6 +188,8 @@ NOTE = "network_boot"
 ``iso`` is true for an ISO image. ``of_secret`` is their `sources.run_mark`, which the word secret
 hides from readers of the node. ``files`` has the identity of each large file by name.
 """
+CARDS = "boot_cards"
+"""Key of the addresses of the cards that have files."""
 PREPARED = "network_boot_prepared"
 """Key of ``of_secret`` and ``files`` of the instance's files that are not yet in their place."""
 
@@ -308,12 +310,13 @@ class NetworkBoot(base.Boot):
 
     def clean_up_ramdisk(self, task: base.Task, mode: str = "deploy") -> None:
         """Remove the files; the DHCP server ignores the machine from now on."""
-        node, addresses = task.node, [port.address for port in task.ports]
+        node, addresses = task.node, _addresses(task)
         task.confirm_lock()  # folders may be shared, and the files may be another conductor's
         ignore_cards(node, addresses)
         texts = [self.root() / name for name in self.names(node, addresses)]
         parts = [self.root() / node.uuid / part for part in (*PARTS, ISO, AUTHORITY)]
         published.remove(*texts, *parts)
+        self._keep_cards(task, ())
         self._remove_ahead(task)
         published.remove_folder(self.root() / node.uuid)
         task.keep(NOTE, None)
@@ -364,13 +367,16 @@ class NetworkBoot(base.Boot):
         They are outdated if the node returns to a conductor that it has left.
         """
         node, note = task.node, task.recall(NOTE) or {}
-        on_disk = not note and node.provision_state in _DEPLOYED
-        wanted = self._disk_texts(task) if on_disk else {}
         if note:
-            wanted = self._boot_texts(task, note, kept=True)
+            wanted, cards = self._boot_texts(task, note, kept=True), _boot_cards(task)
+        else:
+            wanted = self._disk_texts(task) if node.provision_state in _DEPLOYED else {}
+            cards = _addresses(task) if wanted else []
         folder = self.root() / node.uuid
         gone = any(not (folder / name).exists() for name in note.get("files", ()))
-        return gone or any(_read(self.root() / name) != text for name, text in wanted.items())
+        if gone or (wanted and _left_cards(task, cards)):
+            return True
+        return any(_read(self.root() / name) != text for name, text in wanted.items())
 
     def take_over(self, task: base.Task) -> None:
         """Write the files again, and configure the DHCP server."""
@@ -422,6 +428,7 @@ class NetworkBoot(base.Boot):
             published.write(self.root() / path, text)
         stale = {*self.names(node, addresses), f"{node.uuid}/{AUTHORITY}"} - set(texts)
         published.remove(*(self.root() / name for name in stale))
+        self._keep_cards(task, addresses)
         published.remove(*(folder / name for name in (*PARTS, ISO) if name not in found))
         self._remove_ahead(task)
         offer_files(node, addresses, self.boot_files(node), by_http=self.by_http)
@@ -433,12 +440,25 @@ class NetworkBoot(base.Boot):
         wanted = conf.ipxe_fallback_script or conf.enable_netboot_fallback
         if not wanted or task.driver.deploy.boots_ramdisk:
             return {}
-        return _encoded(self.texts_of_disk(task.node, [port.address for port in task.ports]))
+        return _encoded(self.texts_of_disk(task.node, _addresses(task)))
 
     def _write_disk_texts(self, task: base.Task) -> None:
-        for path, text in self._disk_texts(task).items():
+        texts = self._disk_texts(task)
+        for path, text in texts.items():
             task.confirm_lock()
             published.write(self.root() / path, text)
+        self._keep_cards(task, _addresses(task) if texts else ())
+
+    def _keep_cards(self, task: base.Task, addresses: Sequence[str]) -> None:
+        """Note the cards that have files; remove the files of other cards that had some.
+
+        Such a card may belong to another node now, whose files stay.
+        """
+        for name in self.names(task.node, _left_cards(task, addresses)):
+            if task.node.uuid.encode() in (_read(self.root() / name) or b""):
+                task.confirm_lock()
+                published.remove(self.root() / name)
+        task.keep(CARDS, list(addresses) or None)
 
     def _remove_ahead(self, task: base.Task) -> None:
         folder = self.root() / task.node.uuid
@@ -551,6 +571,15 @@ def _read(file: pathlib.Path) -> bytes | None:
         return file.read_bytes()
     except OSError:
         return None
+
+
+def _addresses(task: base.Task) -> list[str]:
+    return [port.address for port in task.ports]
+
+
+def _left_cards(task: base.Task, addresses: Iterable[str]) -> list[str]:
+    """Return the cards that had files, and are not among the addresses."""
+    return sorted({*(task.recall(CARDS) or ())} - {*addresses})
 
 
 def _boot_cards(task: base.Task) -> list[str]:

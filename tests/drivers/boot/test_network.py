@@ -586,6 +586,49 @@ def test_ipxe_waits_as_long_as_the_option_says(task: fake_task.FakeTask) -> None
         assert "\ninitrd --timeout 90000 --name initrd " in text
 
 
+@EACH
+@pytest.mark.parametrize("kind", ["disk", "ramdisk"])
+def test_files_of_a_card_go_with_its_port(
+    task: fake_task.FakeTask, boot: network.NetworkBoot, kind: str
+) -> None:
+    config.CONF.set_override("enable_netboot_fallback", True, group="pxe")
+    boot.prepare_ramdisk(task, {})
+    if kind == "disk":
+        boot.prepare_instance(task)
+    task.node.provision_state = "active"
+    assert not boot.lacks_files(task)
+    after = fake_task.FakeTask(task.node, driver=task.driver, ports=task.ports[1:])
+    after.notes = task.notes
+    gone = [boot.root() / name for name in boot.names(task.node, MACS[:1])]
+    gone = [file for file in gone if file.exists()]
+    assert gone
+    assert boot.lacks_files(after)
+    boot.take_over(after)
+    assert not any(file.exists() for file in gone)
+    assert not boot.lacks_files(after)
+    boot.clean_up_ramdisk(after)
+    assert (keeps(boot, task), after.recall(network.CARDS)) == ({}, None)
+
+
+@EACH
+def test_files_of_a_card_stay_if_another_node_has_written_them(
+    task: fake_task.FakeTask, boot: network.NetworkBoot
+) -> None:
+    boot.prepare_ramdisk(task, {})
+    other = fake_task.FakeTask(
+        fake_task.node(driver_info=task.node.driver_info), ports=task.ports[:1]
+    )
+    boot.prepare_ramdisk(other, {})
+    theirs = {name: keeps(boot, task)[name] for name in keeps(boot, other)}
+    after = fake_task.FakeTask(task.node, driver=task.driver, ports=task.ports[1:])
+    after.notes = task.notes
+    boot.take_over(after)
+    boot.clean_up_ramdisk(after)
+    first = {*boot.names(task.node, MACS[:1])}
+    assert keeps(boot, other) == {name: theirs[name] for name in theirs if name in first}
+    assert not boot.lacks_files(other)
+
+
 # -- authorities of agents -------------------------------------------------------------------------
 
 
