@@ -15,7 +15,7 @@ from ironic_lite.core import config, context
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain.states import UNSTABLE, State
 from ironic_lite.drivers.boot import medium
-from ironic_lite.drivers.fake.hardware import FakeConsole
+from ironic_lite.drivers.fake.hardware import FakeConsole, FakeManagement
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.images import published
 from tests.emulators import images as image_server
@@ -257,10 +257,11 @@ def test_file_is_removed_only_when_no_note_names_it(
     assert gone == [False, False]
 
 
+@pytest.mark.parametrize("state", ["active", "manageable", "available", "clean failed"])
 def test_new_conductor_serves_the_image_that_the_former_one_served(
-    rig: ConductorFixture, served: image_server.Images
+    rig: ConductorFixture, served: image_server.Images, state: str
 ) -> None:
-    node = rig.node("active")
+    node = rig.node(state)
     attach(rig, node, f"{served.url}/a.iso")
     shown = kept(rig, node)
 
@@ -283,6 +284,36 @@ def test_new_conductor_serves_the_image_that_the_former_one_served(
     assert "http://192.0.2.2:8080/media/" in str(kept(rig, node)["fake_virtual_media"])
     rig.call("detach_virtual_media", node)
     assert (media(), kept(rig, node)) == ([], {})
+
+
+def test_bmc_is_told_the_url_of_an_image_whose_file_is_here_already(
+    rig: ConductorFixture, served: image_server.Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conductor died before it told the BMC, or has had the node before."""
+    node = rig.node("active")
+    attach(rig, node, f"{served.url}/a.iso")
+    attach(rig, node, f"{served.url}/b.iso", "disk")
+    fetched = len(served.fetched)
+    config.CONF.set_override("http_url", "http://192.0.2.2:8080", "deploy")
+    attach_one = FakeManagement.attach_virtual_media
+
+    def refuse_disk(self: FakeManagement, task: Any, device_type: str, image_url: str) -> None:
+        if device_type == "disk":
+            raise errors.HardwareError(reason="the drive is locked")
+        attach_one(self, task, device_type, image_url)
+
+    def shown() -> list[bool]:
+        LocalState(rig.tasks, rig.service.ownership).sweep()
+        assert rig.service.runtime.workers.wait_idle(10)
+        held = kept(rig, node)[medium.ATTACHED_NOTE]
+        return ["192.0.2.2" in held[device]["url"] for device in ("cdrom", "disk")]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeManagement, "attach_virtual_media", refuse_disk)
+        assert shown() == [True, False]
+    assert shown() == [True, True]
+    assert str(kept(rig, node)["fake_virtual_media"]).count("http://192.0.2.2:8080/media/") == 2
+    assert len(served.fetched) == fetched
 
 
 @by_worker

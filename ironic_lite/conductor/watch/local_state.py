@@ -42,6 +42,8 @@ from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 STATES = tuple(
     sorted(
         str(state)
@@ -52,6 +54,7 @@ STATES = tuple(
 """States in which a machine may boot again without a verb; verbs write all files again."""
 
 _STANDING_PAGE = 5000  # rows have few columns
+_PAGE = 100
 _LATER = (Kind.WAIT, Kind.HELD, Kind.STABLE, Kind.FAIL, Kind.BUSY)
 """Sort order: machines that may boot soonest first, such as a booting or held ramdisk."""
 
@@ -61,10 +64,10 @@ class Stamp(NamedTuple):
 
     moved: datetime.datetime | None
     console: bool
+    ports: tuple[int | None, datetime.datetime | None]
 
 
 class Waiting(NamedTuple):
-    ports: tuple[int | None, datetime.datetime | None]
     """A node to be checked; ``owner`` is its project."""
 
     uuid: str
@@ -80,7 +83,9 @@ class LocalState:
     workers, because its servers of images may hang. A node under check is not begun again.
 
     A node whose state has changed is checked again: while this conductor was silent, calls may have
-    gone to another one, which has written the boot files there.
+    gone to another one, which has written the boot files there. So is one whose ports have changed,
+    because the boot files have their addresses. In other states than `STATES` only the notes of new
+    nodes are read, because few have an image in a virtual drive.
     """
 
     def __init__(self, tasks: TaskRunner, ownership: Ownership) -> None:
@@ -105,8 +110,16 @@ class LocalState:
         mine = [row for row in self._standing_nodes() if self._ownership.mine(row)]
         mine.sort(key=_row_urgency)
         seen = {row["uuid"]: Waiting(row["uuid"], _row_stamp(row), row["owner"]) for row in mine}
+        idle = {
+            row["uuid"]
+            for row in mine
+            if row["provision_state"] not in STATES and not row["console_enabled"]
+        }
+        new = [uuid for uuid in idle if self._settled.get(uuid) != seen[uuid].stamp]
+        done = list(self._without_media(new))
         with self._guard:
             self._settled = {one: self._settled[one] for one in seen.keys() & self._settled.keys()}
+            self._settled |= {uuid: seen[uuid].stamp for uuid in done}
             self._left = [
                 one
                 for uuid, one in seen.items()
@@ -162,6 +175,14 @@ class LocalState:
         begun = collections.Counter(self._under_way.values())
         return {one for one, count in begun.items() if one is not None and count >= max(1, share)}
 
+    def _without_media(self, uuids: Sequence[str]) -> Iterator[str]:
+        """Yield the nodes without an image in a virtual drive, by their notes."""
+        for some in _pages(uuids, self._tasks.runtime.draining):
+            question = functools.partial(sweeps.notes, uuids=some)
+            for row in self._tasks.runtime.database.read(question):
+                if medium.ATTACHED_NOTE not in str(row["driver_internal_info"]):
+                    yield row["uuid"]
+
     def _standing_nodes(self) -> Iterator[sweeps.Standing]:
         after = 0
         while not self._tasks.runtime.draining.is_set():
@@ -188,14 +209,15 @@ class LocalState:
             if not (lacks or media or (console and _needs_console(seen))):
                 return True
             with self._tasks.lock(who, uuid, patient=False, reserved=False) as task:
+                # Each is saved at once, because the next one may fail.
                 if lacks and str(task.state) in STATES:
                     task.driver.deploy.take_over(task)
+                    task.save()
                 if console and _needs_console(task):
                     task.driver.console.start_console(task)
-                task.save()
+                    task.save()
                 if media:
                     medium.restore_attached(task)
-                    task.save()
         except errors.Error as why:
             LOG.warning(
                 "Node %s: its boot files or its console will be rebuilt later: %s", uuid, why
@@ -205,6 +227,14 @@ class LocalState:
             LOG.exception("Node %s: its boot files or its console could not be rebuilt", uuid)
             return False
         return True
+
+
+def _pages(found: Sequence[T], draining: threading.Event) -> Iterator[Sequence[T]]:
+    """Yield some after some, until the service stops."""
+    for first in range(0, len(found), _PAGE):
+        if draining.is_set():
+            return
+        yield found[first : first + _PAGE]
 
 
 def _needs_console(task: Task) -> bool:
@@ -236,9 +266,6 @@ def _row_urgency(row: JsonView) -> int:
 
 OLD_SECONDS = 3600.0
 """Age below which a file is left alone, because a node records a file after it was made."""
-_PAGE = 100
-
-T = TypeVar("T")
 
 
 class FileCleanup:
@@ -255,18 +282,12 @@ class FileCleanup:
         for file in published.unused(before):
             published.remove(file)
             gone += 1
-        for page in self._page_by_page(published.of_nodes(before)):
+        for page in _pages(published.of_nodes(before), self._runtime.draining):
             gone += self._clean_page(page)
-        for told in self._page_by_page(list(network.dnsmasq_files(before))):
+        for told in _pages(list(network.dnsmasq_files(before)), self._runtime.draining):
             gone += self._report_removed(told)
         if gone:
             LOG.info("Removed %d files for machines that are no longer needed", gone)
-
-    def _page_by_page(self, found: Sequence[T]) -> Iterator[Sequence[T]]:
-        for first in range(0, len(found), _PAGE):
-            if self._runtime.draining.is_set():
-                return
-            yield found[first : first + _PAGE]
 
     def _clean_page(self, found: Sequence[published.Left]) -> int:
         question = functools.partial(sweeps.notes, uuids={left.node for left in found})

@@ -241,34 +241,49 @@ def drop_attached(task: base.Task, devices: Iterable[str]) -> None:
 
 
 def lacks_attached(task: base.Task) -> bool:
-    """Return whether an image in a virtual drive is not published on this conductor."""
-    return not all(is_here(held["name"]) for held in _attached(task).values())
+    """Return whether an image in a virtual drive is not served by this conductor."""
+    return not all(_is_served(task, held) for held in _attached(task).values())
 
 
 @cache.holding()
 def restore_attached(task: base.Task) -> None:
     """Publish the images that another conductor has served; tell the BMC of changed URLs.
 
+    Each one is saved at once, because the next one may fail.
+
     :raises errors.Error: as `attach`.
     """
     for device, held in _attached(task).items():
-        if not is_here(held["name"]):
+        if not _is_served(task, held):
             _serve(task, device, held["image"], held["name"], held["url"])
+            task.save()
+
+
+def _is_served(task: base.Task, held: Mapping[str, str]) -> bool:
+    """Return whether an image is published here, and its BMC knows the URL.
+
+    A conductor may have died between both, or have had the node before another one.
+    """
+    url = published.url(held["name"], task.node.driver_info)
+    return is_here(held["name"]) and url == held["url"]
 
 
 def _serve(
     task: base.Task, device: str, image_url: str, name: str, known_url: str | None = None
 ) -> None:
     """Publish an image, and put it into the drive unless the BMC knows its URL already."""
-    image = cache.fetch(image_url, _IMAGE_PATH)
-    task.confirm_lock()  # fetching may have taken long
-    published.place(image, published.root() / name)
+    here = is_here(name)
+    if not here:
+        image = cache.fetch(image_url, _IMAGE_PATH)
+        task.confirm_lock()  # fetching may have taken long
+        published.place(image, published.root() / name)
     try:
         url = published.url(name, task.node.driver_info)
         if url != known_url:
             task.driver.management.attach_virtual_media(task, device, url)
     except BaseException:
-        published.remove(published.root() / name)
+        if not here:
+            published.remove(published.root() / name)
         raise
     held = {"name": name, "url": url, "image": image_url}
     task.keep(ATTACHED_NOTE, {**_attached(task), device: held})

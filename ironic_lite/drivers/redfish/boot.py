@@ -526,9 +526,11 @@ class MediumBoot(hardware.RedfishInterface, base.Boot, abc.ABC):
     # -- another conductor ----------------------------------------------------------------
 
     def lacks_files(self, task: base.Task) -> bool:
-        """Return whether the machine's medium is missing on this conductor."""
-        note = task.recall(MEDIUM_NOTE) or {}
-        return not all(map(medium.is_here, _names(note)))
+        """Return whether the machine's medium is missing here, or its BMC has another URL."""
+        note = task.recall(MEDIUM_NOTE)
+        if not note:
+            return False
+        return _with_urls(note, task.node) != note or not all(map(medium.is_here, _names(note)))
 
     def take_over(self, task: base.Task) -> None:
         """Make the medium again if this conductor lacks it; tell the BMC of a changed URL.
@@ -546,16 +548,10 @@ class MediumBoot(hardware.RedfishInterface, base.Boot, abc.ABC):
         if drive and drive["name"] not in here:
             fresh["drive"] = virtual_media.publish_configdrive(task, drive["name"])
         fresh = _with_urls(fresh, task.node)
-        LOG.info("Node %s: its boot medium was made again on this conductor", task.node.uuid)
-        task.keep(MEDIUM_NOTE, {**note, "url": fresh["url"], "drive": fresh["drive"]})
+        LOG.info("Node %s: its boot medium is on this conductor now", task.node.uuid)
         if (fresh["url"], fresh["drive"]) != (note["url"], drive):
-            try:
-                self.move(task, note, fresh)
-            except BaseException:
-                # So that the next look makes the media again, and tells the BMC.
-                task.keep(MEDIUM_NOTE, note)
-                medium.remove(task, *here)
-                raise
+            self.move(task, note, fresh)
+        task.keep(MEDIUM_NOTE, {**note, "url": fresh["url"], "drive": fresh["drive"]})
 
     # -- details --------------------------------------------------------------------------
 

@@ -434,6 +434,23 @@ def test_another_conductor_makes_the_same_medium_where_the_bmc_looks_for_it(
     assert media() == [second]
 
 
+def test_a_bmc_is_told_the_url_of_a_medium_whose_file_is_here_already(
+    machine: bmc.Machine, task: bmc_tasks.BmcTask
+) -> None:
+    """A conductor died before it told the BMC, or has had the node before."""
+    BOOT.prepare_ramdisk(task, TOKEN)
+    (made,) = media()
+    before = made.stat()
+    config.CONF.set_override("http_url", "http://192.0.2.2:8080", group="deploy")
+    assert BOOT.lacks_files(task)
+    BOOT.take_over(task)
+    assert inserted(machine) == f"http://192.0.2.2:8080/media/{made.name}"
+    assert (made.stat(), BOOT.lacks_files(task)) == (before, False)
+    asked = len(machine.log)
+    BOOT.take_over(task)
+    assert len(machine.log) == asked
+
+
 def test_a_bmc_is_told_where_its_medium_is_now(
     machine: bmc.Machine, task: bmc_tasks.BmcTask, tmp_path: pathlib.Path
 ) -> None:
@@ -1252,6 +1269,20 @@ def test_checks_of_verbs_ask_no_bmc_but_know_what_the_power_sweep_has_read(
         check(far)
 
 
+def test_refusal_of_a_url_is_that_of_the_system_behind_the_bmc(
+    machine: bmc.Machine, far: bmc_tasks.BmcTask, parts: dict[str, str]
+) -> None:
+    del boots(machine)["HttpBootUri"]
+    far.driver.power.get_power_and_health(far)
+    same = node_of(machine, **parts)
+    with pytest.raises(errors.InvalidParameter, match=NO_URL):
+        HTTPS.check_ramdisk(same, "deploy")
+    changes = {"redfish_address": "http://192.0.2.77"}, {"redfish_system_id": "/redfish/v1/S/9"}
+    for change in changes:
+        far.node.driver_info = {**same.node.driver_info, **change}
+        HTTPS.check_ramdisk(far, "deploy")
+
+
 def test_bmc_with_a_settings_resource_gets_the_url_there(
     machine: bmc.Machine, far: bmc_tasks.BmcTask
 ) -> None:
@@ -1269,20 +1300,6 @@ def test_silent_bmc_is_not_judged(machine: bmc.Machine, far: bmc_tasks.BmcTask) 
 
 @pytest.mark.parametrize("mode", ["deploy", "instance"])
 def test_login_of_an_image_is_not_given_to_the_bmc(
-def test_refusal_of_a_url_is_that_of_the_system_behind_the_bmc(
-    machine: bmc.Machine, far: bmc_tasks.BmcTask, parts: dict[str, str]
-) -> None:
-    del boots(machine)["HttpBootUri"]
-    far.driver.power.get_power_and_health(far)
-    same = node_of(machine, **parts)
-    with pytest.raises(errors.InvalidParameter, match=NO_URL):
-        HTTPS.check_ramdisk(same, "deploy")
-    changes = {"redfish_address": "http://192.0.2.77"}, {"redfish_system_id": "/redfish/v1/S/9"}
-    for change in changes:
-        far.node.driver_info = {**same.node.driver_info, **change}
-        HTTPS.check_ramdisk(far, "deploy")
-
-
     machine: bmc.Machine, far: bmc_tasks.BmcTask, mode: str
 ) -> None:
     url = "https://user:hush@files.example.org/live.iso"
