@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.api.controllers import inspection
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes, reports
 from ironic_lite.db.tables import models
 from ironic_lite.records import StepsByInterface
 from tests.support.database_rows import NOON, add_node, lock_node, new_uuid
+from tests.support.in_process import InProcess
+from tests.support.wsgi_client import Response
 
 # The inventory of a node: one, the last one, and gone with it.
 
@@ -212,3 +219,59 @@ def test_steps_are_kept_replaced_and_gone_with_their_node(database: Database) ->
     assert lock_node(database, node, token)
     database.write(lambda conn: nodes.delete(conn, node, token=token))
     assert database.read(lambda conn: reports.get_agent_steps(conn, node)) is None
+
+
+# Reports of unknown machines, by API and conductor in one process: their limit, and their nodes.
+
+MOST_PER_HOUR = 200
+
+
+@pytest.fixture
+def discovering(database: Database) -> Iterator[InProcess]:
+    """A service that enrolls unknown machines."""
+    options: dict[str, Any] = {"enabled": True, "driver": "fake-hardware"}
+    service = InProcess(
+        database,
+        **{f"auto_discovery__{name}": value for name, value in options.items()},
+        api__ramdisk_refusals_per_minute=0,
+    )
+    yield service
+    service.close()
+
+
+def report(service: InProcess, number: int) -> Response:
+    """Send the report of a machine as its ramdisk does, without a version; wait for the work."""
+    card = {"name": "eth0", "mac_address": f"52:54:00:00:{number // 256:02x}:{number % 256:02x}"}
+    found = {"interfaces": [card], "boot": {"pxe_interface": card["mac_address"]}}
+    answer = service.api.post("/v1/continue_inspection", {"inventory": found})
+    assert service.rig.service.runtime.workers.wait_idle(60)
+    return answer
+
+
+def test_201_unknown_machines_in_an_hour_are_200_nodes_and_a_refusal(
+    discovering: InProcess,
+) -> None:
+    with ThreadPoolExecutor(inspection.AT_ONCE) as pool:
+        answers = list(pool.map(lambda n: report(discovering, n), range(MOST_PER_HOUR + 1)))
+    assert collections.Counter(one.status for one in answers) == {200: MOST_PER_HOUR, 404: 1}
+    rows = discovering.database.read(lambda conn: nodes.page(conn, columns=("uuid", "run_uuid")))
+    assert {row["uuid"] for row in rows} == {one.json.get("uuid") for one in answers} - {None}
+    assert {row["run_uuid"] for row in rows} == {None}
+
+
+def test_machine_that_reports_twice_at_once_is_one_node(
+    discovering: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2)
+    enroll = inspection.Discovery.enroll
+
+    def together(self: Any, *given: Any) -> dict[str, Any]:
+        both.wait(20)
+        return enroll(self, *given)
+
+    monkeypatch.setattr(inspection.Discovery, "enroll", together)
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda _: report(discovering, 1), range(2)))
+    (row,) = discovering.database.read(lambda conn: nodes.page(conn, columns=("uuid",)))
+    assert [(one.status, one.json) for one in answers] == [(200, {"uuid": row["uuid"]})] * 2
+    assert len(discovering.rig.runs(row["uuid"])) == 1

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import datetime
 import logging
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.watch import timeouts
 from ironic_lite.api.controllers import inspection as controller
 from ironic_lite.conductor.endpoints.agent import AgentEndpoints
+from ironic_lite.conductor.watch import timeouts
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes, ports
 from ironic_lite.db.queries import reports as queries_reports
@@ -188,24 +186,6 @@ def test_later_report_of_the_machine_is_refused(site: Site, why: str) -> None:
     assert site.nodes() == before
 
 
-def test_machine_that_reports_twice_at_once_is_one_node(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    both = threading.Barrier(2)
-    enroll = controller.Discovery.enroll
-
-    def together(self: Any, *given: Any) -> Json:
-        both.wait(20)
-        return enroll(self, *given)
-
-    monkeypatch.setattr(controller.Discovery, "enroll", together)
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        answers = list(pool.map(lambda _: site.reports(), range(2)))
-    (row,) = site.nodes()
-    assert [(one.status, one.json) for one in answers] == [(200, {"uuid": row["uuid"]})] * 2
-    assert len(site.rig.runs(row["uuid"])) == 1
-
-
 @options(auto_discovery__most_per_hour=3)
 def test_machines_of_an_hour_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [site.reports(report(number)).status for number in range(2, 7)] == [200] * 3 + [404] * 2
@@ -283,6 +263,26 @@ def test_lost_conductor_leaves_a_node_that_the_next_report_completes(
         answer = site.reports()
     assert answer.status == 503
     assert b"fake-hardware" not in answer.body
+    (row,) = site.nodes()
+    assert (row["properties"], row["run_uuid"] is None) == (None, False)
+    assert site.cards(row["uuid"]) == {mac(1): True}
+    assert site.reports().status == 200
+    (row,) = site.nodes()
+    assert (row["properties"], row["run_uuid"]) == ({"cpu_arch": "x86_64"}, None)
+    assert [one["state"] for one in site.rig.runs(row["uuid"])] == ["done"]
+
+
+def test_unfinished_discovery_gives_way_to_a_verb(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(AgentEndpoints, "continue_inspection", lambda *_, **__: None)
+        site.reports()
+    (row,) = site.nodes()
+    assert site.rig.call("manage", row["uuid"])["provision_state"] == "manageable"
+    assert [one["state"] for one in site.rig.runs(row["uuid"])] == ["aborted", "done"]
+
+
 def test_discovery_that_no_conductor_received_ends_after_an_hour(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,26 +305,6 @@ def test_discovery_that_no_conductor_received_ends_after_an_hour(
     site.rig.sweep("discoveries")
     assert site.nodes() == [row]
     assert site.rig.call("manage", uuid)["provision_state"] == "manageable"
-
-
-    (row,) = site.nodes()
-    assert (row["properties"], row["run_uuid"] is None) == (None, False)
-    assert site.cards(row["uuid"]) == {mac(1): True}
-    assert site.reports().status == 200
-    (row,) = site.nodes()
-    assert (row["properties"], row["run_uuid"]) == ({"cpu_arch": "x86_64"}, None)
-    assert [one["state"] for one in site.rig.runs(row["uuid"])] == ["done"]
-
-
-def test_unfinished_discovery_gives_way_to_a_verb(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(AgentEndpoints, "continue_inspection", lambda *_, **__: None)
-        site.reports()
-    (row,) = site.nodes()
-    assert site.rig.call("manage", row["uuid"])["provision_state"] == "manageable"
-    assert [one["state"] for one in site.rig.runs(row["uuid"])] == ["aborted", "done"]
 
 
 @options(auto_discovery__driver="nothing")
