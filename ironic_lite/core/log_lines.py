@@ -157,6 +157,9 @@ _NOTIFICATIONS = "oslo.messaging.notification."
 """Begin of the loggers to which the log driver writes notifications, which are never left out."""
 _REMINDED = 600.0
 """Seconds until a persistent fault is logged again."""
+CALM = 60.0
+"""Seconds after which a fault that comes back is logged again: on a full disk, short writes succeed
+and long ones fail."""
 _MOST_REMARKS = 20
 """Limit of the lines about one answer of a machine."""
 
@@ -194,9 +197,13 @@ def _without_secrets(text: str) -> str:
 
 
 class LogThrottle:
-    """Limits how often a fault is logged that many callers meet."""
+    """Limits how often a fault is logged that many callers meet.
 
-    def __init__(self) -> None:
+    :param steady: returns seconds of a clock that cannot be set.
+    """
+
+    def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
+        self._steady = steady
         self._logged: dict[str, float] = {}
 
     def new(self, why: str) -> bool:
@@ -204,26 +211,30 @@ class LogThrottle:
 
         :param why: the fault, and what it concerns; it is remembered as long as it is not logged.
         """
-        now = time.monotonic()
+        now = self._steady()
         if now - self._logged.get(why, -_REMINDED) < _REMINDED:
             return False
-        # Replaced instead of changed, because other threads may read it.
-        kept = {each: at for each, at in self._logged.items() if now - at < _REMINDED}
-        self._logged = {**kept, why: now}
+        self._logged = {**self._younger(_REMINDED), why: now}
         return True
 
     def __enter__(self) -> None:
-        """Begin work; after a successful block, a later fault counts as new."""
+        """Begin work; after a successful block, a fault logged a minute ago counts as new."""
 
     def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
         if kind is None and self._logged:
-            self._logged = {}
+            self._logged = self._younger(CALM)
+
+    def _younger(self, seconds: float) -> dict[str, float]:
+        """Return the faults logged since then; a new object, because other threads may read it."""
+        since = self._steady() - seconds
+        return {why: at for why, at in self._logged.items() if at > since}
 
 
 class Seldom(logging.Filter):
     """Passes each statement of libraries once in ten minutes, whatever its values.
 
-    Their peers decide how often they log: a service that is away is tried again all the time.
+    Their peers decide how often they log: a service that is away is tried again all the time. The
+    same holds for our statements about an unavailable database, which all nodes meet at once.
 
     :param libraries: names of loggers, which include those below them; without a name, all loggers.
     :param least: the level from which records are limited.
@@ -237,9 +248,9 @@ class Seldom(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is written."""
-        if record.levelno < self._least or not self._limits(record.name):
-            return True
-        return self._throttle.new(f"{record.pathname}:{record.lineno}")
+        if _is_outage(record) or (record.levelno >= self._least and self._limits(record.name)):
+            return self._throttle.new(f"{record.pathname}:{record.lineno}")
+        return True
 
     def _limits(self, name: str) -> bool:
         if not self._libraries:
@@ -247,6 +258,15 @@ class Seldom(logging.Filter):
         if name.startswith(_NOTIFICATIONS):
             return False
         return any(name == each or name.startswith(f"{each}.") for each in self._libraries)
+
+
+def _is_outage(record: logging.LogRecord) -> bool:
+    """Return whether an argument or the traceback is the error of an unavailable database."""
+    values = record.args if isinstance(record.args, tuple) else ()
+    caught = record.exc_info[1] if record.exc_info else None
+    return any(
+        type(each) is errors.Unavailable and "url" in each.facts for each in (*values, caught)
+    )
 
 
 def escaped(text: str) -> str:

@@ -123,7 +123,7 @@ class Clients:
         answer = self._fleet.ask(method, path, body)
         if answer.ok:
             return True
-        # A refused verb may leave the lock of its node, whose release waits for space, too.
+        # The short write of a lock may fit, and neither the verb nor the end of its lock.
         locked = answer.status_code == 409 and "is locked by host" in answer.text
         assert answer.status_code == 503 or locked, answer.text
         assert int(answer.headers["Retry-After"]) > 0
@@ -159,8 +159,6 @@ def test_accepted_runs_continue_after_a_full_disk_and_clients_get_503_meanwhile(
     service.until(lambda: "The keepalive renews" in first.said(), "a lease that is renewed again")
     said = first.said()
     assert said.count("The keepalive failed") == said.count("The keepalive renews") <= 2
-    assert said.count("Work waits for the database") < 9, "each of its threads says so once"
-    # Beside that there is a line for each refused verb and each try of the keepalive.
-    assert said.count("is full") < 100
+    assert said.count("is full") < 9, "each of its threads says so once"
     for conductor in conductors.values():
         assert conductor.stop(signal.SIGTERM) == 0

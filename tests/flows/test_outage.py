@@ -17,6 +17,7 @@ from ironic_lite.conductor.engine import db_retry
 from ironic_lite.conductor.engine.locks import Lock
 from ironic_lite.conductor.engine.task import Task
 from ironic_lite.conductor.watch import timeouts
+from ironic_lite.conductor.watch.keepalive import Keepalive
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
@@ -184,6 +185,74 @@ def test_worker_does_not_repeat_a_transaction_that_meets_a_limit() -> None:
     database = db_retry.retrying(refusing, "here", threading.Event())
     with db_retry.waiting_for_database(), pytest.raises(errors.TooManyActions):
         database.write(lambda _conn: None)
+
+
+class Full:
+    """A database on a full disk, where the next ``room`` writes still fit; None: all of them."""
+
+    def __init__(self, inner: Database) -> None:
+        self._inner = inner
+        self.room: int | None = None
+
+    def read(self, work: Callable[[Connection], Any]) -> Any:
+        return self._inner.read(work)
+
+    def write(self, work: Callable[[Connection], Any], **more: Any) -> Any:
+        if self.room is not None:
+            if not self.room:
+                raise errors.Unavailable("The disk is full.", url="sqlite", doubtful=False)
+            self.room -= 1
+        return self._inner.write(work, **more)
+
+
+def test_lock_whose_release_found_no_space_is_released_with_the_next_heartbeat(
+    build: Callable[..., ConductorFixture], sqlite_database: Database
+) -> None:
+    full = Full(sqlite_database)
+    rig = build(cast(Database, full), conductor__node_locked_retry_attempts=1)
+    keepalive = Keepalive(rig.tasks)
+    node = rig.node()
+    full.room = 1  # the lock fits; the verb and the release do not
+    with pytest.raises(errors.Unavailable, match="full"):
+        rig.act("provide", node)
+    assert rig.get(node)["provision_state"] == "manageable"
+    with pytest.raises(errors.Unavailable):
+        keepalive.beat()
+    full.room = None
+    with pytest.raises(errors.NodeLocked):
+        rig.act("provide", node)
+    keepalive.beat()
+    assert rig.get(node)["reservation"] is None
+    rig.act("provide", node)
+    rig.reaches(node, "available")
+
+
+def test_worker_that_reads_does_not_end_the_outage_of_writes(
+    sqlite_database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    full, stopping = Full(sqlite_database), threading.Event()
+    full.room = 0
+    database = db_retry.retrying(cast(Database, full), "here", stopping)
+    name = "ironic_lite.conductor.engine.db_retry"
+
+    def save() -> None:
+        with db_retry.waiting_for_database():
+            database.write(lambda _conn: None)
+
+    with caplog.at_level("INFO", name):
+        thread = threading.Thread(target=save, daemon=True)
+        thread.start()
+        wait_for(lambda: caplog.records)
+        with db_retry.waiting_for_database():
+            database.read(lambda _conn: None)
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        full.room = None
+        thread.join(10)
+    lines = [record.getMessage() for record in caplog.records if record.name == name]
+    assert [line.partition(":")[0].partition(",")[0] for line in lines] == [
+        "Work waits for the database",
+        "The database answers again",
+    ]
 
 
 # A server that ends connections in mid-commit costs no run and no request; skipped without one.

@@ -18,6 +18,7 @@ import pytest
 from oslo_config import cfg
 from oslo_log import formatters, log
 
+from ironic_lite import errors
 from ironic_lite.conductor.engine.workers import Workers
 from ironic_lite.core import context, log_lines, metrics
 from ironic_lite.domain import notifications, run_log
@@ -242,13 +243,27 @@ def test_a_long_path_is_cut() -> None:
 
 
 def test_a_fault_is_logged_once_until_it_is_over() -> None:
-    throttle = log_lines.LogThrottle()
+    now = [0.0]
+    throttle = log_lines.LogThrottle(lambda: now[0])
     assert throttle.new("disk full")
     assert not throttle.new("disk full")
     assert throttle.new("server gone")
+    now[0] = 100.0
+    assert not throttle.new("disk full"), "it goes on"
     with throttle:
         pass
     assert throttle.new("disk full")
+
+
+def test_a_fault_between_successes_is_logged_once_a_minute() -> None:
+    now = [0.0]
+    throttle = log_lines.LogThrottle(lambda: now[0])
+    logged = 0
+    for now[0] in range(300):
+        with throttle:
+            pass
+        logged += throttle.new("disk full")
+    assert logged == 5
 
 
 def test_a_fault_that_goes_on_is_not_a_new_one() -> None:
@@ -263,6 +278,24 @@ def test_remarks_about_one_answer_are_few() -> None:
     assert log_lines.some(["one", "two"]) == ["one", "two"]
     found = log_lines.some([f"card {number}" for number in range(1000)])
     assert (len(found), found[-1]) == (21, "980 more remarks are left out")
+
+
+def test_lines_of_all_nodes_about_an_unavailable_database_are_one(written: Written) -> None:
+    written.logger.addFilter(log_lines.Seldom("amqp"))
+    full = errors.Unavailable("The database has no space left.", url="sqlite", doubtful=False)
+    busy = errors.Unavailable("The conductor is busy.")
+    for why in (full, busy):
+        for node in range(3):
+            written.logger.info("Node %s: it is read later: %s", node, why)
+    for node in range(3):
+        try:
+            raise full
+        except errors.Unavailable:
+            written.logger.exception("Node %s: its console failed", node)
+    lines = [line for line in written.lines if " Node " in line]
+    assert len([line for line in lines if "it is read later: The database" in line]) == 1
+    assert len([line for line in lines if "it is read later: The conductor" in line]) == 3
+    assert len([line for line in lines if "its console failed" in line]) == 1
 
 
 def test_repeated_warnings_of_a_logger_are_written_once(written: Written) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import random
 import threading
 import time
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from ironic_lite import errors
+from ironic_lite.core import log_lines
 from ironic_lite.db.engine.session import Connection, Transactions
 
 LOG = logging.getLogger(__name__)
@@ -32,7 +34,8 @@ _local = threading.local()
 class OutageLog:
     """Logs an outage once, and once more when it ends, however often it is reported.
 
-    So a full disk is not filled by its own log messages.
+    So a full disk is not filled by its own log messages. An outage that comes back is logged again
+    after a minute.
 
     :param log: the logger to use.
     """
@@ -40,13 +43,18 @@ class OutageLog:
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._since: float | None = None
+        self._logged = -math.inf
         self._guard = threading.Lock()
 
     def away(self, line: str, *facts: object) -> None:
         """Log an outage, unless one has been logged already."""
         with self._guard:
-            again, self._since = self._since is not None, self._since or time.monotonic()
-        self._log.log(logging.DEBUG if again else logging.WARNING, line, *facts)
+            now = time.monotonic()
+            new = self._since is None and now - self._logged > log_lines.CALM
+            if new:
+                self._since = self._logged = now
+        # As texts, which the filter of lines about a database does not limit once more.
+        self._log.log(logging.WARNING if new else logging.DEBUG, line, *map(str, facts))
 
     def back(self, line: str, *facts: object) -> None:
         """Log the end and the length of an outage, if one has been logged."""
@@ -104,7 +112,7 @@ class _Outlasting:
         self._inner = inner
         self._host = host
         self._stopping = stopping
-        self._told = OutageLog(LOG)
+        self._read_outage, self._write_outage = OutageLog(LOG), OutageLog(LOG)
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Read as ``Database.read``; a worker waits for an unavailable database.
@@ -112,7 +120,7 @@ class _Outlasting:
         :raises errors.Stopping: the database is unavailable, and the service stops.
         :raises errors.LockLost: the database is unavailable, and the work was given up as hung.
         """
-        return self._retry_until_available(lambda: self._inner.read(work))
+        return self._retry_until_available(lambda: self._inner.read(work), self._read_outage)
 
     def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
         """Write as ``Database.write``; a worker waits for an unavailable database.
@@ -126,9 +134,9 @@ class _Outlasting:
         """
         if once:
             return self._inner.write(work, once=True)
-        return self._retry_until_available(lambda: self._inner.write(work))
+        return self._retry_until_available(lambda: self._inner.write(work), self._write_outage)
 
-    def _retry_until_available(self, act: Callable[[], T]) -> T:
+    def _retry_until_available(self, act: Callable[[], T], outage: OutageLog) -> T:
         confirm: Callable[[], None] | None = getattr(_local, "confirm", None)
         if confirm is None:
             return act()
@@ -140,13 +148,13 @@ class _Outlasting:
                 if type(why) is not errors.Unavailable:
                     raise  # a refusal of the work itself, such as a limit
                 confirm()
-                self._told.away("Work waits for the database: %s", why)
+                outage.away("Work waits for the database: %s", why)
                 # Jitter needs no cryptographic random generator.
                 if self._stopping.wait(pause * random.uniform(0.5, 1.0)):
                     raise errors.Stopping(host=self._host) from why
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
-            self._told.back("The database answers again, and work continues")
+            outage.back("The database answers again, and work continues")
             return found
 
 

@@ -194,6 +194,7 @@ class LockTable:
         self._settings = settings
         self._retries = Retries(settings, stopping)
         self._held: dict[str, Lock] = {}
+        self._unended: list[tuple[Lock, Callable[[Connection], None]]] = []
         self._guard = threading.Lock()
 
     @property
@@ -256,7 +257,7 @@ class LockTable:
     def release(self, lock: Lock) -> None:
         """Release a lock; no effect if it is lost already.
 
-        Without the database, the lock ends with its lease.
+        Without the database, it is released by `end_left`, or ends with its lease.
         """
         self._end(lock, functools.partial(nodes.unlock, uuid=lock.node, token=lock.token))
 
@@ -269,8 +270,17 @@ class LockTable:
         try:
             db_retry.write_idempotent(self._database, write)
         except errors.Unavailable as why:
-            text = "Node %s: the lock was not released and ends with its lease: %s"
+            text = "Node %s: the lock is released when the database can be written again: %s"
             LOG.warning(text, lock.node, why)
+            with self._guard:
+                self._unended.append((lock, write))
+
+    def end_left(self) -> None:
+        """End the locks whose end could not be written, after a write that succeeded."""
+        with self._guard:
+            left, self._unended = self._unended, []
+        for lock, write in left:
+            self._end(lock, write)
 
     def dead_lock(self, node: Node) -> nodes.Lease | None:
         """Return the lock of a dead holder, which a new lock may replace.

@@ -127,6 +127,7 @@ class Keepalive:
                 runtime.host,
                 len(held),
             )
+        self._tasks.locks.end_left()
 
     def _give_way(self) -> None:
         """Stop: another process has this name, its nodes and their machines."""
