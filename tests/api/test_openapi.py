@@ -94,6 +94,16 @@ def test_versions_and_types_are_those_of_the_tables(told: Json) -> None:
     assert (taken["required"], set(taken["properties"])) == (["target"], {"target", "timeout"})
 
 
+@pytest.mark.feature("batches")
+def test_changes_of_a_batch_take_if_match(told: Json) -> None:
+    batch, state = (told["paths"][f"/v1/batches/{{ident}}{below}"] for below in ("", "/state"))
+    match = {"$ref": "#/components/parameters/IfMatch"}
+    for change in (batch["delete"], state["put"]):
+        assert match in change["parameters"]
+        assert "412" in change["responses"]
+    assert match not in batch["get"]["parameters"]
+
+
 def test_a_route_that_no_table_describes_is_refused_and_says_how_to_describe_it() -> None:
     class Odd(expose.Controller):
         @expose.expose("GET", "/oddities")

@@ -38,8 +38,8 @@ def _may_be_missing(route: Route) -> bool:
 
 
 def takes_match(route: Route) -> bool:
-    """Return whether If-Match can make a change depend on the version of the node or batch."""
-    return route.method != "GET" and route.path.startswith(("/nodes/", "/batches/{ident}"))
+    """Return whether If-Match can make a change depend on the version of the node."""
+    return route.method != "GET" and route.path.startswith("/nodes/")
 
 
 def takes_key(route: Route) -> bool:
@@ -171,7 +171,7 @@ def _describe_operation(
         "operationId": _operation_id(route),
         "summary": lines[0] if lines else "",
         "tags": [(route.path.split("/")[1:] or ["versions"])[0] or "versions"],
-        "parameters": [*_header_parameters(route), *_route_parameters(route, schemas)],
+        "parameters": [*_header_parameters(route, schemas), *_route_parameters(route, schemas)],
         "responses": _route_responses(route, schemas),
     }
     if route.since > 1:
@@ -267,8 +267,9 @@ def resource_name(path: str) -> str | None:
 # -- arguments and bodies --------------------------------------------------------------------
 
 
-def _header_parameters(route: Route) -> list[Json]:
-    names = ("Version", *(("IfMatch",) if takes_match(route) else ()))
+def _header_parameters(route: Route, schemas: Schemas) -> list[Json]:
+    matches = takes_match(route) or HTTPStatus.PRECONDITION_FAILED in schemas.refusals
+    names = ("Version", *(("IfMatch",) if matches else ()))
     names += ("Prefer",) if route.prefers else ()
     names += ("IdempotencyKey",) if takes_key(route) else ()
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]

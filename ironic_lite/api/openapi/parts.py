@@ -30,9 +30,9 @@ class Schemas:
     the handler parses itself, ``query`` (name -> schema) for query arguments that it parses itself.
     ``beside`` are query arguments beside those of the resource's table.
     ``also`` are other success statuses with the schemas of their bodies; ``as_well`` are statuses
-    of refusals that may have the answer as their body, too. ``refusals`` are error
-    statuses beyond those of `refusal_statuses`. ``other_type`` is another content type
-    that a response may have.
+    of refusals that may have the answer as their body, too. ``refusals`` are error statuses beyond
+    those of `refusal_statuses`; with 412, the route takes If-Match. ``other_type`` is another
+    content type that a response may have.
     """
 
     answer: Json | None = None
@@ -361,7 +361,7 @@ VERSION_HEADER: Json = {
 MATCH_HEADER: Json = {
     "name": "If-Match",
     "in": "header",
-    "description": "Change the node or batch only if its ETag is still one of these.",
+    "description": "Change the resource only if its ETag is still one of these.",
     "schema": {"type": "string", "pattern": r'^(\*|"[0-9]{1,18}"(, "[0-9]{1,18}")*)$'},
     "example": '"7"',
 }

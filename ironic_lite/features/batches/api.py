@@ -854,7 +854,10 @@ def _answers() -> Mapping[str, Schemas]:
         "POST /batches": Schemas(
             batch, takes=shapes.schema("batch"), also={200: OBJECT}, refusals=(404,)
         ),
-        "PUT /batches/{ident}/state": Schemas(changed, takes=shapes.schema("batch_state")),
+        "PUT /batches/{ident}/state": Schemas(
+            changed, takes=shapes.schema("batch_state"), refusals=(412,)
+        ),
+        "DELETE /batches/{ident}": Schemas(refusals=(412,)),
     }
 
 
