@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from ironic_lite.conductor.engine import db_retry
 from ironic_lite.conductor.watch import timeouts
+from ironic_lite.core import config
 from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers.agent import client, deploy, steps
 from tests.support import conductor_fixture
 from tests.support.conductor_fixture import ConductorFixture
 from tests.support.crashes import Stage
@@ -61,3 +64,21 @@ def stages(
 def stage(stages: Callable[..., Stage]) -> Stage:
     """A stage with the drivers of the default configuration."""
     return stages()
+
+
+@pytest.fixture
+def quick_agents(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Short pauses of the agent's interfaces, and the default configuration."""
+    monkeypatch.setattr(steps, "SOON", 0.02)
+    monkeypatch.setattr(deploy, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(client, "_PAUSE", 0.02)
+    config.CONF([], default_config_files=[], default_config_dirs=[])
+    yield
+    config.CONF.reset()
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short pauses of workers that wait for the database."""
+    monkeypatch.setattr(db_retry, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(db_retry, "_LONGEST_PAUSE", 0.005)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ironic_lite.core import config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import client, deploy, steps
+from ironic_lite.drivers.agent import deploy
 from tests.support import scripted_agent
 from tests.support.conductor_fixture import ConductorFixture, listed
 from tests.support.crashes import Scene, Stage, at_rest, rests
+
+pytestmark = pytest.mark.usefixtures("quick_agents")
 
 STEPS = {"here": 1, "there": 1} if os.environ.get("ANY_LIFE_EXAMPLES") else {"here": 4, "there": 9}
 """At every fourth moment a conductor dies here, at every ninth if another one comes after it; at
@@ -39,17 +40,6 @@ CASES = {
     ),
 }
 """The steps are the agent's."""
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nobody is waited for longer than need be."""
-    monkeypatch.setattr(steps, "SOON", 0.02)
-    monkeypatch.setattr(deploy, "_LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(client, "_PAUSE", 0.02)
-    config.CONF([], default_config_files=[], default_config_dirs=[])
-    yield
-    config.CONF.reset()
 
 
 @pytest.fixture

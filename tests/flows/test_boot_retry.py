@@ -11,7 +11,7 @@ import pytest
 from ironic_lite.core import clock, config
 from ironic_lite.domain import vocabulary
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import client, deploy, ramdisk, rescue, steps
+from ironic_lite.drivers.agent import deploy, ramdisk, rescue
 from ironic_lite.drivers.fake.hardware import FakeBoot
 from ironic_lite.drivers.redfish import firmware, management, power
 from ironic_lite.drivers.redfish.bmc import connection
@@ -21,6 +21,8 @@ from tests.support import scripted_agent
 from tests.support.conductor_fixture import ConductorFixture, listed, wait_for
 from tests.support.crashes import Life, Scene, Stage
 from tests.support.statements import count_statements
+
+pytestmark = pytest.mark.usefixtures("quick_agents")
 
 LONG_AGO = -3600
 IMAGE = {
@@ -75,17 +77,6 @@ class Hanging(scripted_agent.Machine):
         super().fresh(node)
         self.orders.clear()
         self.ramdisks.clear()
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Pauses are short."""
-    monkeypatch.setattr(steps, "SOON", 0.02)
-    monkeypatch.setattr(deploy, "_LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(client, "_PAUSE", 0.02)
-    config.CONF([], default_config_files=[], default_config_dirs=[])
-    yield
-    config.CONF.reset()
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite.conductor.engine import db_retry
 from ironic_lite.core import clock, metrics
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import reports
@@ -20,20 +19,13 @@ from ironic_lite.domain.steps import WAIT
 from tests.support import crashes, db_faults
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
-pytestmark = pytest.mark.feature("erasures")
+pytestmark = [pytest.mark.feature("erasures"), pytest.mark.usefixtures("quick_retries")]
 
 Json = dict[str, Any]
 DISK: Json = {"name": "/dev/sda", "serial": "S1", "result": "erased", "level": "clear"}
 BAD: Json = {"name": "/dev/sdb", "serial": "S2", "result": "failed", "why": "exit 5"}
 ERASE = "deploy.erase_devices"
 FOREVER: Json = {"fake_async_steps": [ERASE], "fake_step_seconds": 3600}
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for a database looks often."""
-    monkeypatch.setattr(db_retry, "_FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(db_retry, "_LONGEST_PAUSE", 0.005)
 
 
 def records(rig: ConductorFixture, node: str) -> list[Json]:

@@ -28,16 +28,11 @@ from tests.support import crashes, database_servers, db_faults
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 from tests.support.crashes import Scene, at_rest, rests
 
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
 # A database that is away costs no run, and no driver is called twice because of it.
 
 NAMES = ["manual clean", "deploy", "delete", "verify", "failing clean", "rescue"]
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for a database looks often."""
-    monkeypatch.setattr(db_retry, "_FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(db_retry, "_LONGEST_PAUSE", 0.005)
 
 
 class Stage:
