@@ -22,7 +22,13 @@ LIMIT = 900.0
 """Seconds; an idle machine needs ten."""
 
 
-@pytest.mark.parametrize("subjects", CHEAP.values(), ids=CHEAP)
+@pytest.mark.parametrize(
+    "subjects",
+    [
+        pytest.param(CHEAP["in_process"], id="in_process", marks=pytest.mark.feature("batches")),
+        pytest.param(CHEAP["programs"], id="programs"),
+    ],
+)
 def test_cheap_benchmarks_run_with_small_sizes(subjects: str) -> None:
     process = subprocess.run(
         (sys.executable, "-W", "ignore", "-m", "benchmarks", *subjects.split()),

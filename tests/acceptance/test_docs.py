@@ -166,6 +166,19 @@ _KEY = re.compile(r"^ +(openssl genpkey .*)$", re.MULTILINE)
 """A command that makes a key which the configuration of the page names."""
 CONFIGURATION = "/etc/ironic-lite/"
 PAGES = [page for page in sorted(DOCS.glob("*.rst")) if speaks_to_a_service(page)]
+_FEATURES = {
+    "allocations": ("events",),
+    "batches": ("batches",),
+    "cli": ("batches", "erasures", "events", "why"),
+    "doctor": ("doctor",),
+    "erasure": ("erasures",),
+    "times": ("events", "statistics"),
+    "watching": ("events",),
+    "webhooks": ("webhooks",),
+    "why": ("why",),
+    "window": ("statistics",),
+}
+"""Features that the examples of a page use."""
 
 
 def shown(part: Any, whole: Any) -> bool:
@@ -217,7 +230,13 @@ def warm_client() -> Iterator[pathlib.Path]:
             door.close()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=pytest.mark.feature(*_FEATURES.get(page.stem, ())))
+        for page in PAGES
+    ],
+)
 def test_a_page_does_what_it_says(page: pathlib.Path, tmp_path: pathlib.Path) -> None:
     settings = configuration(page, tmp_path) if page.stem in CONFIGURED else ""
     with service.service(settings) as found:

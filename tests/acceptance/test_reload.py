@@ -173,6 +173,7 @@ def put(source: pathlib.Path, target: pathlib.Path) -> None:
     os.replace(new, target)
 
 
+@pytest.mark.feature("events")
 def test_no_request_fails_and_no_event_is_missed_under_five_signals(
     served: Any, tmp_path: pathlib.Path
 ) -> None:

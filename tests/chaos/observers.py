@@ -111,18 +111,20 @@ class Follower:
 class Observers:
     """The follower and some clients that wait for nodes, each in a thread.
 
+    :param follow: False without the feature of events, whose path is unknown then.
     :ivar waits: all requests that waited for a node, and what came of them.
     :ivar upto: the id of the last event that the follower had to be told of.
     """
 
-    def __init__(self, ports: Ports, watch: Watch, seed: int) -> None:
+    def __init__(self, ports: Ports, watch: Watch, seed: int, *, follow: bool = True) -> None:
         self.follower = Follower(ports, seed)
         self.waits: list[Wait] = []
         self.upto = 0
         self._ports = ports
         self._watch = watch
         self._closing = threading.Event()
-        jobs: list[Callable[[requests.Session], None]] = [self.follower.connect]
+        self._follow = follow
+        jobs: list[Callable[[requests.Session], None]] = [self.follower.connect] if follow else []
         for number in range(WAITERS):
             dice = random.Random(f"{seed} waiter {number}")
             jobs.append(lambda session, dice=dice: self._wait(session, dice))  # type: ignore[misc]
@@ -137,7 +139,7 @@ class Observers:
 
     def finish(self) -> None:
         """Let the follower come to the present end of the table, then stop."""
-        self.upto = self._watch.newest()
+        self.upto = self._watch.newest() if self._follow else 0
         end = time.monotonic() + CATCHES_UP
         while time.monotonic() < end and not self._arrived():
             time.sleep(_PAUSE)

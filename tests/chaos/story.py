@@ -28,6 +28,7 @@ from tests.chaos.records import EVERYBODY, Fault, History
 from tests.chaos.watch import EVERY, Watch
 from tests.chaos.whole_fleet import WholeFleet
 from tests.support import direct_rpc, private_servers
+from tests.support.configurations import FEATURES
 from tests.support.service import ROOT
 
 DISK_MIB = 96
@@ -91,16 +92,18 @@ def run(wishes: Wishes, folder: pathlib.Path) -> Outcome:
     """
     receiver = Receiver(wishes.seed)
     with receiver.listening(), world_of(wishes, folder) as world:
-        batches.add_hook(world.ports, receiver)
+        if "webhooks" in FEATURES:
+            batches.add_hook(world.ports, receiver)
         operator = batches.Operator(world.ports, world.watch, wishes.seed)
-        observers = Observers(world.ports, world.watch, wishes.seed)
+        observers = Observers(world.ports, world.watch, wishes.seed, follow="events" in FEATURES)
         whole = WholeFleet(world, wishes.seconds)
         observers.start()
         try:
             if wishes.fleet:
                 broken = _break(world, wishes, whole.clean)
             else:
-                operator.start()
+                if "batches" in FEATURES:
+                    operator.start()
                 with world.load.running():
                     broken = _break(world, wishes, lambda: time.sleep(wishes.seconds))
                 operator.stop()
@@ -132,7 +135,7 @@ def run(wishes: Wishes, folder: pathlib.Path) -> Outcome:
         return Outcome(
             wishes,
             found,
-            checker.check(found),
+            checker.check(found, FEATURES),
             world.watch.recoveries,
             settled,
             world.agents.heard,
