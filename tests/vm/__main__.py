@@ -74,7 +74,7 @@ kernel_append_params = console=ttyS0
 kernel_append_params = console=ttyS0
 tftp_root = {folder}/tftp
 loader_file_paths = {loaders}
-[dhcp]
+{retries}[dhcp]
 dhcp_provider = {dhcp}
 [dnsmasq]
 dhcp_hostsdir = {folder}/dhcp-hosts
@@ -155,10 +155,19 @@ def _service(folder: pathlib.Path, asked: argparse.Namespace) -> Service:
         cleans=asked.life in journey.CLEANED,
         network_boot=asked.boot if asked.boot in _BY_DHCP else "ipxe",
         loaders=",".join(f"{name}:{path}" for name, path in loaders.items()),
+        retries=_retries(asked),
     )
     with up.settings.open("a") as file:
         file.write(more)
     return up
+
+
+def _retries(asked: argparse.Namespace) -> str:
+    """Return the options that start a machine again; an emulated one boots for minutes."""
+    if asked.life != journey.BOOT_RETRY:
+        return ""
+    seconds = 60 if asked.accelerator == "kvm" else int(asked.patience / 3)
+    return f"boot_retry_timeout = {seconds}\nboot_retry_check_interval = 5\n"
 
 
 def _dnsmasq(folder: pathlib.Path, up: Service, asked: argparse.Namespace) -> pathlib.Path:
@@ -173,7 +182,7 @@ def _dnsmasq(folder: pathlib.Path, up: Service, asked: argparse.Namespace) -> pa
 def _asked(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make vm-test ARGS=", description=__doc__)
     parser.add_argument("--folder", type=pathlib.Path, required=True)
-    parser.add_argument("--boot", choices=_BOOTS, default=_BOOTS[0], help="boot interface")
+    parser.add_argument("--boot", choices=_BOOTS, help=f"boot interface, {_BOOTS[0]}")
     parser.add_argument("--bmc", choices=("redfish", "ipmi"), default="redfish")
     parser.add_argument("--firmware", choices=("uefi", "bios"), default="uefi")
     parser.add_argument("--life", choices=list(journey.LIVES), default="whole")
@@ -184,6 +193,10 @@ def _asked(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--patience", type=float, default=1200, help="seconds a verb may take")
     parser.add_argument("--debug", action="store_true", help="log all that the service does")
     asked = parser.parse_args(words)
+    own = journey.BOOTED_BY.get(asked.life)
+    if own and (asked.boot not in (None, own) or asked.firmware != "uefi"):
+        parser.error(f"--life {asked.life} needs UEFI and --boot {own}")
+    asked.boot = asked.boot or own or _BOOTS[0]
     asked.dhcp = asked.dhcp or ("dnsmasq" if asked.boot in _BY_DNSMASQ else "none")
     return asked
 

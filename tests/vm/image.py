@@ -47,6 +47,14 @@ def build(path: pathlib.Path, word: str, firmware: str) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def build_loader(path: pathlib.Path, word: str) -> None:
+    """Write a loader for UEFI that says a word on the serial line, and then does nothing."""
+    said = path.with_suffix(".cfg")
+    said.write_text(_SAY.format(word=word))
+    run("grub-mkimage", "-O", "x86_64-efi", "-p", "/nowhere", "-c", said, "-o", path, *_MODULES)
+    said.unlink()
+
+
 def copy(source: pathlib.Path, path: pathlib.Path) -> str:
     """Copy an image, and return its SHA-256."""
     shutil.copy(source, path)
@@ -76,9 +84,8 @@ def boot_code(word: str) -> bytes:
 
 
 def _for_uefi(path: pathlib.Path, word: str) -> None:
-    said, loader = path.with_suffix(".cfg"), path.with_suffix(".efi")
-    said.write_text(_SAY.format(word=word))
-    run("grub-mkimage", "-O", "x86_64-efi", "-p", "/nowhere", "-c", said, "-o", loader, *_MODULES)
+    loader = path.with_suffix(".efi")
+    build_loader(loader, word)
     with path.open("wb") as file:
         file.truncate(_SIZE)
     table = f"label: gpt\nstart={_FIRST}, size={_SECTORS}, type=uefi, name=boot\n"
@@ -88,7 +95,6 @@ def _for_uefi(path: pathlib.Path, word: str) -> None:
     run("mformat", "-i", there, *shape, "-v", "BOOT", "::")
     run("mmd", "-i", there, "::/EFI", "::/EFI/BOOT")
     run("mcopy", "-i", there, loader, "::/EFI/BOOT/BOOTX64.EFI")
-    said.unlink()
     loader.unlink()
 
 

@@ -24,6 +24,28 @@ Json = dict[str, Any]
 
 ERASURE = "erasure"
 """The life of a machine with a read-only disk and a disk that cannot be erased."""
+BOOT_RETRY = "boot-retry"
+"""The life of a machine whose loader hangs once."""
+NETWORK_DATA = "network-data"
+"""The life of a machine whose ramdisk has a static address."""
+BOOTED_BY = {BOOT_RETRY: "ipxe", NETWORK_DATA: "redfish-virtual-media"}
+"""The one boot interface of a life."""
+_LOADER = "snponly.efi"
+_HANGS = "THE-LOADER-HANGS"
+_NETWORKS: Json = {
+    "links": [{"id": "card", "type": "phy", "ethernet_mac_address": rack.MAC}],
+    "networks": [
+        {
+            "id": "static",
+            "type": "ipv4",
+            "link": "card",
+            "ip_address": rack.STATIC,
+            "netmask": "255.255.255.0",
+            "routes": [],
+        }
+    ],
+    "services": [],
+}
 CLEANED = frozenset({"whole", "clean"})
 """Lives with cleanings; the others have none."""
 _LOOK_SECONDS = 0.5
@@ -108,10 +130,7 @@ class Journey:
     def _report(self) -> None:
         """Check what the ramdisk's hardware manager reports of three disks, of which one fails."""
         disk.mark(self.machine.disk, LEFT)
-        step = {"interface": "deploy", "step": "erase_devices"}
-        self.story.say("--- clean")
-        body = {"target": "clean", "clean_steps": [step]}
-        self._ask("PUT", f"/v1/nodes/{NODE}/states/provision", body)
+        self._begin_clean("erase_devices")
         self._wait(lambda: self._shown() == "clean failed", "clean failed")
         told = self._get(f"/v1/nodes/{NODE}")["last_error"]
         self.story.say(f"clean failed: {told}")
@@ -126,6 +145,44 @@ class Journey:
         self._check(plain["verification"]["changed"] > 0, f"samples that have changed: {plain}")
         self._check(found["READ-ONLY"]["why"] == "read-only", "the reason read-only")
         self._erased()
+
+    def _hang_once(self) -> None:
+        """Let the first loader hang: one restart, and then the agent reports."""
+        loader = self.machine.folder / "tftp" / _LOADER
+        good = loader.read_bytes()
+        image.build_loader(loader, _HANGS)
+        self._begin_clean("erase_devices_metadata")
+        self._wait(lambda: _HANGS in self.machine.serial, f"{_HANGS} on the serial line")
+        self.story.say(f"the machine says {_HANGS}; its next loader is a good one")
+        loader.write_bytes(good)
+        self._wait(lambda: self._stands("manageable"), "manageable after a restart")
+        found = self._get(f"/v1/events?node={NODE}&kind=boot_retry&since=0")["events"]
+        self._check([one["data"]["restarts"] for one in found] == [1], f"one boot_retry: {found}")
+        self._check(self.machine.serial.count(_HANGS) == 1, "one start of the loader that hangs")
+        self.story.say(f"boot_retry: {found[0]['data']['reason']}")
+
+    def _configure_network(self) -> None:
+        """Boot a ramdisk that has its address from the medium, and has asked no DHCP server."""
+        patch = [{"op": "add", "path": "/network_data", "value": _NETWORKS}]
+        self._ask("PATCH", f"/v1/nodes/{NODE}", patch)
+        self._begin_clean("erase_devices_metadata")
+        urls = set[str]()
+
+        def ends() -> bool:
+            known = self._get(f"/v1/nodes/{NODE}")["driver_internal_info"]
+            urls.update(filter(None, [known.get("agent_url")]))
+            return self._stands("manageable")
+
+        self._wait(ends, "manageable after the clean")
+        ours = bool(urls) and all(f"//{rack.STATIC}:" in url for url in urls)
+        self._check(ours, f"an agent at {rack.STATIC}: {urls}")
+        self._check(not self.machine.address, f"no lease of DHCP: {self.machine.address}")
+        self.story.say(f"its agent was at {rack.STATIC}, and no lease was given")
+
+    def _begin_clean(self, step: str) -> None:
+        self.story.say("--- clean")
+        body = {"target": "clean", "clean_steps": [{"interface": "deploy", "step": step}]}
+        self._ask("PUT", f"/v1/nodes/{NODE}/states/provision", body)
 
     def _shown(self) -> str:
         node = self._get(f"/v1/nodes/{NODE}")
@@ -323,5 +380,7 @@ LIVES: Mapping[str, Sequence[Callable[[Journey], None]]] = {
     "uncleaned": (Journey._provide, Journey._deploy, Journey._rescue, Journey._delete),
     "deploy": (Journey._provide, Journey._deploy, Journey._delete),
     "rescue": (Journey._adopt, Journey._rescue, Journey._delete),
+    BOOT_RETRY: (Journey._hang_once,),
+    NETWORK_DATA: (Journey._configure_network,),
 }
 """The parts of a life, in their order."""

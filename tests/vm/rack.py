@@ -29,6 +29,8 @@ from tests.vm.image import run
 ADDRESS = "192.0.2.1"
 """Of the service, on the machine's network."""
 RANGE = "192.0.2.100,192.0.2.200"
+STATIC = "192.0.2.50"
+"""An address of the machine that no DHCP server gives."""
 BRIDGE = "machines"
 MAC = "52:54:00:76:6d:01"
 UUID = "76760001-0000-4000-8000-000000000001"
