@@ -110,10 +110,10 @@ def find_groups(subject: ApiSubject) -> Iterator[Verdict]:
         yield passed(f"living conductors can drive all nodes{more}")
 
 
-def find_answer(asked: ConductorCall) -> Iterator[Verdict]:
+def find_answer(call: ConductorCall) -> Iterator[Verdict]:
     """Call a conductor, which makes its checks."""
     try:
-        asked.answer = asked.act()
+        call.answer = call.act()
     except (errors.Pinned, errors.UnknownMethod) as why:
         yield unknown(why.message, "Ask again after the upgrade of the conductors.")
     else:

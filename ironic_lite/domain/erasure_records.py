@@ -213,8 +213,8 @@ def _wwn(disk: JsonView) -> str:
 
 def title(disk: JsonView) -> str:
     """Return the text that identifies a disk best; a placeholder if there is nothing else."""
-    told = [disk.get(name) for name in ("serial", "wwn", "name")]
-    texts = [text for text in told if isinstance(text, str) and text]
+    names = [disk.get(name) for name in ("serial", "wwn", "name")]
+    texts = [text for text in names if isinstance(text, str) and text]
     return next(filter(bare_number, texts), next(iter(texts), "disk"))
 
 

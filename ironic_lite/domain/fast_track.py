@@ -29,9 +29,9 @@ def check(driver_info: JsonView) -> None:
 
     :raises errors.InvalidParameter: naming ``driver_info/fast_track``.
     """
-    given = driver_info.get(KEY)
-    if given is not None and _read_flag(given) is None:
-        reason = f"{given!r} is neither true nor false"
+    flag = driver_info.get(KEY)
+    if flag is not None and _read_flag(flag) is None:
+        reason = f"{flag!r} is neither true nor false"
         raise errors.InvalidParameter(path=f"driver_info/{KEY}", reason=reason)
 
 

@@ -154,11 +154,11 @@ def blocks_of(kind: str, named: Sequence[str] | None) -> tuple[Block, ...]:
             f"{', '.join(Block)}. Only the kinds {', '.join(KINDS)} have blocks of their own.",
             path="blocks",
         )
-    asked = tuple(block for block in Block if block in (named or ()))
-    if brought is not None and named and set(asked) != set(brought):
+    chosen = tuple(block for block in Block if block in (named or ()))
+    if brought is not None and named and set(chosen) != set(brought):
         reason = f"the kind {kind} brings the blocks {', '.join(brought)}; leave blocks out"
         raise errors.InvalidParameter(path="blocks", reason=reason)
-    return brought or asked
+    return brought or chosen
 
 
 def refusable(operation: str) -> bool:

@@ -68,8 +68,8 @@ def matching(disks: object, hints: JsonView) -> Json | None:
 
 def serials(disks: object) -> list[str]:
     """Return the serial numbers of disks, in their order, without missing ones."""
-    told = (disk.get("serial") for disk in _disk_objects(disks))
-    return [str(one) for one in told if bare_number(one)]
+    serials = (disk.get("serial") for disk in _disk_objects(disks))
+    return [str(one) for one in serials if bare_number(one)]
 
 
 def bare_number(value: object) -> str:
@@ -101,28 +101,28 @@ def _disk_objects(disks: object) -> Iterable[Json]:
 
 
 def _disk_fits(disk: Json, name: str, wanted: object) -> bool:
-    told = disk.get(name)
-    if told is None:
+    value = disk.get(name)
+    if value is None:
         return False
     if name == "rotational":
-        return _plain_text(told) in (_TRUE if _plain_text(wanted) in _TRUE else _FALSE)
+        return _plain_text(value) in (_TRUE if _plain_text(wanted) in _TRUE else _FALSE)
     if name == "size":
-        number = isinstance(told, int | float) and not isinstance(told, bool)
-        return number and _value_fits(told / GIB, str(wanted), equal="==")
-    return _value_fits(urllib.parse.quote(_plain_text(told)), str(wanted))
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number and _value_fits(value / GIB, str(wanted), equal="==")
+    return _value_fits(urllib.parse.quote(_plain_text(value)), str(wanted))
 
 
-def _value_fits(told: str | float, wanted: str, *, equal: str = "s==") -> bool:
+def _value_fits(value: str | float, wanted: str, *, equal: str = "s==") -> bool:
     """Compare a value by an expression.
 
-    :param told: a number, or a quoted text, because operators end at blanks.
+    :param value: a number, or a quoted text, because operators end at blanks.
     """
     from oslo_utils import specs_matcher  # noqa: PLC0415  # a parser, for hints that few write
 
     operator, values = _read_expression(wanted)
     words = (f"{operator or equal} {urllib.parse.quote(one)}" for one in values)
     try:
-        return bool(specs_matcher.match(told, " ".join(words)))
+        return bool(specs_matcher.match(value, " ".join(words)))
     except ValueError:  # a text is not a number
         return False
 

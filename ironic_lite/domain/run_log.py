@@ -49,14 +49,14 @@ def gap(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def merge(told: Iterable[str], stored: Iterable[str]) -> list[str]:
+def merge(added: Iterable[str], stored: Iterable[str]) -> list[str]:
     """Join the lines of events and stored texts by their times.
 
     Lines of one time keep their order, events first: a step begins before its driver is called.
 
     :param stored: texts of one line or more.
     """
-    lines = [*told, *(one for text in stored for one in text.splitlines())]
+    lines = [*added, *(one for text in stored for one in text.splitlines())]
     return sorted(lines, key=lambda one: one[:_STAMP])
 
 

@@ -40,57 +40,57 @@ class VerbRequest:
         return State(self.node["provision_state"])
 
 
-def of_holds(asked: VerbRequest) -> Refusals:
+def of_holds(request: VerbRequest) -> Refusals:
     """Refuse a verb that a hold blocks."""
-    verb = asked.verb
-    why = holds.refusal(asked.node["uuid"], asked.held, verb.event, verb.target)
+    verb = request.verb
+    why = holds.refusal(request.node["uuid"], request.held, verb.event, verb.target)
     if why is not None:
         yield why
 
 
-def of_data(asked: VerbRequest) -> Refusals:
+def of_data(request: VerbRequest) -> Refusals:
     """Refuse to skip cleaning without a proof that the data are gone, if that is required."""
-    state = asked.node["data_state"] or DataState.UNKNOWN
-    required = asked.conf.conductor.require_clean_data and asked.verb.event == "available"
+    state = request.node["data_state"] or DataState.UNKNOWN
+    required = request.conf.conductor.require_clean_data and request.verb.event == "available"
     if required and state != DataState.CLEAN:
-        node = asked.node["uuid"]
+        node = request.node["uuid"]
         text = errors.DataNotProven(node=node, state=str(state)).message
         yield errors.Conflict(node=node, reason=text)
 
 
-def of_protection(asked: VerbRequest) -> Refusals:
+def of_protection(request: VerbRequest) -> Refusals:
     """Refuse to end the instance of a protected node."""
-    if asked.verb.refused_if_protected and asked.node["protected"]:
-        yield errors.NodeProtected(node=asked.node["uuid"])
+    if request.verb.refused_if_protected and request.node["protected"]:
+        yield errors.NodeProtected(node=request.node["uuid"])
 
 
-def of_retirement(asked: VerbRequest) -> Refusals:
+def of_retirement(request: VerbRequest) -> Refusals:
     """Refuse a retired node on the three ways to available.
 
     Source: S4.7, C23.
     """
-    if asked.verb.refused_if_retired and asked.node["retired"]:
-        yield errors.NodeRetired(node=asked.node["uuid"])
+    if request.verb.refused_if_retired and request.node["retired"]:
+        yield errors.NodeRetired(node=request.node["uuid"])
 
 
-def of_maintenance(asked: VerbRequest, *, cleans: bool = True) -> Refusals:
+def of_maintenance(request: VerbRequest, *, cleans: bool = True) -> Refusals:
     """Refuse a node in maintenance; ``cleans`` False also refuses to clean it."""
-    maintained = asked.node["maintenance"]
-    if maintained and not verbs.in_maintenance(asked.verb, asked.node, cleans=cleans):
-        yield errors.NodeInMaintenance(verb=asked.verb.target, node=asked.node["uuid"])
+    maintained = request.node["maintenance"]
+    if maintained and not verbs.in_maintenance(request.verb, request.node, cleans=cleans):
+        yield errors.NodeInMaintenance(verb=request.verb.target, node=request.node["uuid"])
 
 
-def of_configured_maintenance(asked: VerbRequest) -> Refusals:
+def of_configured_maintenance(request: VerbRequest) -> Refusals:
     """Refuse a node in maintenance; the configuration may also forbid to clean it."""
-    return of_maintenance(asked, cleans=asked.conf.conductor.allow_provisioning_in_maintenance)
+    return of_maintenance(request, cleans=request.conf.conductor.allow_provisioning_in_maintenance)
 
 
-def of_abort(asked: VerbRequest) -> Refusals:
+def of_abort(request: VerbRequest) -> Refusals:
     """Refuse an abort that would hide a fault."""
-    failed = asked.verb.event == "abort" and asked.state is State.SERVICEFAIL
-    if failed and asked.node["maintenance"]:
+    failed = request.verb.event == "abort" and request.state is State.SERVICEFAIL
+    if failed and request.node["maintenance"]:
         reason = "end the maintenance first, because its fault is not fixed"
-        yield errors.Conflict(node=asked.node["uuid"], reason=reason)
+        yield errors.Conflict(node=request.node["uuid"], reason=reason)
 
 
 OF_ROW: tuple[Callable[[VerbRequest], Refusals], ...] = (

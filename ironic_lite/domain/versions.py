@@ -74,12 +74,12 @@ def negotiate(ours: str | None, standard: str | None, default: str = LATEST) -> 
 
 def _negotiate_version(ours: str | None, standard: str | None, default: str) -> Version:
     headers = {STANDARD_HEADER: standard, HEADER: ours}
-    asked = microversion_parse.get_version(
+    wanted = microversion_parse.get_version(
         {name: value for name, value in headers.items() if value},
         SERVICE_TYPE,
         legacy_headers=(HEADER,),
     )
-    return Version(_minor_of(default if asked is None else asked), explicit=asked is not None)
+    return Version(_minor_of(default if wanted is None else wanted), explicit=wanted is not None)
 
 
 _remembered = lru_cache(maxsize=1024)(_negotiate_version)

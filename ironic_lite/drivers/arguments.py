@@ -81,13 +81,13 @@ class Image:
         return text
 
 
-def settings(given: object) -> Json:
+def settings(value: object) -> Json:
     """Return a list of settings as name -> value; a later entry wins.
 
     :raises errors.InvalidParameter: naming ``settings/<position>``.
     """
     found: Json = {}
-    for position, entry in enumerate(_read_entries(given, "name and value")):
+    for position, entry in enumerate(_read_entries(value, "name and value")):
         path = f"settings/{position}"
         if set(entry) != {"name", "value"}:
             raise _refuse_argument(
@@ -99,24 +99,24 @@ def settings(given: object) -> Json:
     return found
 
 
-def images(given: object) -> list[Image]:
+def images(value: object) -> list[Image]:
     """Return the firmware images in order.
 
     :raises errors.InvalidParameter: naming ``settings/<position>``.
     """
     return [
         _read_image(f"settings/{position}", entry)
-        for position, entry in enumerate(_read_entries(given, "component and url"))
+        for position, entry in enumerate(_read_entries(value, "component and url"))
     ]
 
 
-def _read_entries(given: object, what: str) -> list[Json]:
-    if not isinstance(given, list) or not given:
+def _read_entries(value: object, what: str) -> list[Json]:
+    if not isinstance(value, list) or not value:
         raise _refuse_argument("settings", f"must be a list of at least one dictionary with {what}")
-    for position, entry in enumerate(given):
+    for position, entry in enumerate(value):
         if not isinstance(entry, dict):
             raise _refuse_argument(f"settings/{position}", f"must be a dictionary with {what}")
-    return given
+    return value
 
 
 def _read_image(path: str, entry: JsonView) -> Image:
@@ -137,26 +137,26 @@ def _read_image(path: str, entry: JsonView) -> Image:
     )
 
 
-def _read_url(path: str, given: object) -> str:
-    if not isinstance(given, str) or _CONTROL.search(given):
+def _read_url(path: str, value: object) -> str:
+    if not isinstance(value, str) or _CONTROL.search(value):
         raise _refuse_argument(path, "must be a URL without blanks")
     try:
-        parts = urllib.parse.urlsplit(given)
+        parts = urllib.parse.urlsplit(value)
         host = parts.hostname
     except ValueError as why:
         raise _refuse_argument(path, f"is not a URL ({why})") from None
     if parts.scheme not in _SCHEMES or not host:
         word = reprlib.repr(parts.scheme)
         raise _refuse_argument(path, f"its scheme is {word}; use http or https")
-    return given
+    return value
 
 
-def _read_wait(path: str, given: object) -> int:
-    fits = isinstance(given, int) and not isinstance(given, bool)
-    if not fits or not 0 <= given <= LONGEST_WAIT:  # type: ignore[operator]  # fits
-        reason = f"{errors.shown(given)} is not a whole number of seconds from 0 to {LONGEST_WAIT}"
+def _read_wait(path: str, value: object) -> int:
+    fits = isinstance(value, int) and not isinstance(value, bool)
+    if not fits or not 0 <= value <= LONGEST_WAIT:  # type: ignore[operator]  # fits
+        reason = f"{errors.shown(value)} is not a whole number of seconds from 0 to {LONGEST_WAIT}"
         raise _refuse_argument(f"{path}/wait", reason)
-    return given  # type: ignore[return-value]  # narrowed by the isinstance above
+    return value  # type: ignore[return-value]  # narrowed by the isinstance above
 
 
 def _refuse_argument(path: str, reason: str) -> errors.InvalidParameter:

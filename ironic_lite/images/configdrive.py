@@ -33,46 +33,46 @@ _OBJECTS = ("meta_data", "network_data", "vendor_data")
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-def check(given: object) -> download.Source | None:
+def check(drive: object) -> download.Source | None:
     """Refuse an unusable configuration drive, before a machine is touched.
 
-    :param given: an object as `build` takes it, gzip in base64, or a URL.
+    :param drive: an object as `build` takes it, gzip in base64, or a URL.
     :returns: the URL, whose content is checked when it is read; None for the others.
     :raises errors.InvalidParameter: naming ``PATH``.
     """
-    if isinstance(given, Mapping):
-        _check_object(given)
+    if isinstance(drive, Mapping):
+        _check_object(drive)
         return None
-    if isinstance(given, str) and "://" in given:
-        source = download.read_source(given, PATH)
+    if isinstance(drive, str) and "://" in drive:
+        source = download.read_source(drive, PATH)
         if source.file is not None:
             raise _wrong_configdrive("must be of http or https")
         return source
-    if not isinstance(given, str):
+    if not isinstance(drive, str):
         raise _wrong_configdrive("must be an object, a URL, or a file system as gzip in base64")
-    unpacked(given)
+    unpacked(drive)
     return None
 
 
-def _check_object(given: JsonView) -> None:
-    unknown = sorted(set(given) - {*_OBJECTS, "user_data"})
+def _check_object(drive: JsonView) -> None:
+    unknown = sorted(set(drive) - {*_OBJECTS, "user_data"})
     if unknown:
         raise _wrong_configdrive(
             f"has the unknown key {unknown[0]}; known are {', '.join(_OBJECTS)} and user_data"
         )
     for key in _OBJECTS:
-        if not isinstance(given.get(key), Mapping | None):
+        if not isinstance(drive.get(key), Mapping | None):
             raise _wrong_configdrive(f"{key} must be an object")
 
 
-def unpacked(given: str) -> bytes:
+def unpacked(drive: str) -> bytes:
     """Return the file system given as gzip in base64.
 
     :raises errors.InvalidParameter: it does not decompress, or exceeds ``MOST_BYTES``.
     """
     unpack = zlib.decompressobj(_GZIP)
     try:
-        packed = base64.b64decode("".join(given.split()), validate=True)
+        packed = base64.b64decode("".join(drive.split()), validate=True)
         found = unpack.decompress(packed, MOST_BYTES + 1)
     except (binascii.Error, ValueError, zlib.error):
         raise _wrong_configdrive("is no file system as gzip in base64") from None

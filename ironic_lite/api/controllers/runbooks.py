@@ -50,12 +50,12 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
 
     def read(self, request: Request, body: object) -> Json:
         """Return the column values of a POST; the traits decide which nodes may run it."""
-        given = super().read(request, body)
-        self._refuse_steps(request, given)
-        given["owner"] = _new_owner(request, given)
-        if given.get("public") and given["owner"]:
+        values = super().read(request, body)
+        self._refuse_steps(request, values)
+        values["owner"] = _new_owner(request, values)
+        if values.get("public") and values["owner"]:
             raise errors.InvalidParameter(path="owner", reason="a public runbook has no owner")
-        return given
+        return values
 
     def judge(self, _conn: Connection, request: Request, before: Json, patch: Operations) -> Json:
         """Return the changes of a runbook, or refuse them."""
@@ -166,24 +166,24 @@ def _patch_rules(patch: Operations) -> tuple[str, ...]:
     return tuple(dict.fromkeys(owns.get(each.path, _UPDATE) for each in patch)) or (_UPDATE,)
 
 
-def _new_owner(request: Request, given: JsonView) -> str | None:
+def _new_owner(request: Request, values: JsonView) -> str | None:
     """Return the owner of a new runbook: the caller's project, unless the token has system scope.
 
     :raises errors.InvalidParameter: a project names another owner, or makes a public runbook.
     :raises errors.Forbidden: the caller could not set the field by a PATCH.
     """
     access = request.access
-    asked: str | None = given.get("owner")
+    owner: str | None = values.get("owner")
     if not access.limited or access.system:
         # As a PATCH: not every caller who may add runbooks may set these fields.
         for name in ("owner", "public"):
-            if given.get(name):
+            if values.get(name):
                 access.demand(f"{_UPDATE}:{name}")
-        return asked
-    if given.get("public"):
+        return owner
+    if values.get("public"):
         reason = "only a token with system scope can make runbooks public"
         raise errors.InvalidParameter(path="public", reason=reason)
-    if asked and asked != access.project:
+    if owner and owner != access.project:
         reason = "only a token with system scope can create runbooks for other projects"
         raise errors.InvalidParameter(path="owner", reason=reason)
     return access.project
@@ -207,9 +207,9 @@ class DeployTemplates(crud.NamedResourceController, since=55, below=HTTPStatus.M
 
     def read(self, request: Request, body: object) -> Json:
         """Return the column values of a POST, or refuse them."""
-        given = super().read(request, body)
-        self._refuse_steps(request, given)
-        return given
+        values = super().read(request, body)
+        self._refuse_steps(request, values)
+        return values
 
     def judge(self, _conn: Connection, request: Request, before: Json, patch: Operations) -> Json:
         """Return the changes of a template, or refuse them."""

@@ -93,11 +93,11 @@ def of(wait: str | None, until: str | None, conf: Configuration, words: Words) -
         if until is not None:
             raise errors.InvalidParameter(path="until", reason="needs wait, in seconds")
         return None
-    asked = until if until is not None else words.default
-    if asked is None:
+    text = until if until is not None else words.default
+    if text is None:
         raise errors.InvalidParameter(path="wait", reason=f"needs until: {words.what}")
     found = []
-    for word in asked.split(","):
+    for word in text.split(","):
         name = words.known.get(word.strip().lower())
         if name is None:
             known = ", ".join(dict.fromkeys(words.known.values()))
@@ -108,7 +108,7 @@ def of(wait: str | None, until: str | None, conf: Configuration, words: Words) -
 
 
 def split(
-    given: Mapping[str, str],
+    query: Mapping[str, str],
     conf: Configuration,
     read: Callable[[str | None, str | None, Configuration], Wait | None],
 ) -> tuple[dict[str, str], Wait | None]:
@@ -117,9 +117,9 @@ def split(
     :param read: such as `of_node` or `of_run`.
     :raises errors.InvalidParameter: an unknown argument; or as ``read``.
     """
-    errors.UnexpectedArguments.check(given, ("fields", *ARGUMENTS))
-    others = {name: text for name, text in given.items() if name not in ARGUMENTS}
-    return others, read(given.get("wait"), given.get("until"), conf)
+    errors.UnexpectedArguments.check(query, ("fields", *ARGUMENTS))
+    others = {name: text for name, text in query.items() if name not in ARGUMENTS}
+    return others, read(query.get("wait"), query.get("until"), conf)
 
 
 def check_node(

@@ -86,24 +86,24 @@ def boot_changes(task: Task) -> Row:
     return {name: value for name, value in known.items() if value != getattr(task.node, name)}
 
 
-def read_each(task: Task, asked: Mapping[str, Callable[[Task], Any]]) -> Row:
+def read_each(task: Task, readers: Mapping[str, Callable[[Task], Any]]) -> Row:
     """Return what the machine answers to each question, without those that it cannot answer.
 
     A missing reply ends the queries.
 
     :raises errors.LockLost, errors.Stopping: the work ends here.
     """
-    told: Row = {}
-    for name, ask in asked.items():
+    values: Row = {}
+    for name, ask in readers.items():
         try:
-            told[name] = ask(task)
+            values[name] = ask(task)
         except (errors.LockLost, errors.Stopping):
             raise  # no fault of the BMC: the node has another owner, or will have one
         except Exception as why:  # not every BMC reports it; nothing depends on it
             LOG.debug("Node %s: its %s is not known", task.node.uuid, name, exc_info=why)
             if isinstance(why, errors.BmcUnreachable):
                 break
-    return told
+    return values
 
 
 def _read_kind(task: Task, name: str, *, empty: bool) -> bool:
@@ -135,19 +135,19 @@ def _read_kind(task: Task, name: str, *, empty: bool) -> bool:
 # -- rows that every database takes -----------------------------------------------------------
 
 
-def _stored_setting(told: base.BiosSetting) -> Row | None:
+def _stored_setting(setting: base.BiosSetting) -> Row | None:
     """Return a setting as stored; None if its name cannot be a key."""
-    name = _column_text(told.name)
-    if not name or name != told.name:
-        LOG.debug("A firmware setting named %.80r cannot be stored.", told.name)
+    name = _column_text(setting.name)
+    if not name or name != setting.name:
+        LOG.debug("A firmware setting named %.80r cannot be stored.", setting.name)
         return None
-    row: Row = {"name": name, "attribute_type": _column_text(told.attribute_type)}
-    by_name = told.attribute_type in _TEXTS and masking.secret(name)
-    secret = told.attribute_type == _PASSWORD or (by_name and not _is_state(told.value))
-    row["value"] = None if secret else _clean_text(told.value)
-    row |= {flag: _read_flag(getattr(told, flag)) for flag in _FLAGS}
-    row |= {number: _read_number(getattr(told, number)) for number in _NUMBERS}
-    words = told.allowable_values
+    row: Row = {"name": name, "attribute_type": _column_text(setting.attribute_type)}
+    by_name = setting.attribute_type in _TEXTS and masking.secret(name)
+    secret = setting.attribute_type == _PASSWORD or (by_name and not _is_state(setting.value))
+    row["value"] = None if secret else _clean_text(setting.value)
+    row |= {flag: _read_flag(getattr(setting, flag)) for flag in _FLAGS}
+    row |= {number: _read_number(getattr(setting, number)) for number in _NUMBERS}
+    words = setting.allowable_values
     row["allowable_values"] = None if words is None else [str(_clean_text(word)) for word in words]
     return row
 
@@ -160,14 +160,14 @@ def _is_state(value: object) -> bool:
     return value is None or value in (False, True)
 
 
-def _stored_component(told: base.FirmwareComponent) -> Row | None:
+def _stored_component(part: base.FirmwareComponent) -> Row | None:
     """Return a component as stored; None without a name or a version."""
-    row = {"component": _column_text(told.component), "current_version": _column_text(told.version)}
+    row = {"component": _column_text(part.component), "current_version": _column_text(part.version)}
     if not all(row.values()):
         return None
     return {
         **row,
-        **{name: _column_text(getattr(told, name)) for name in reports.FIRMWARE_IDENTITY},
+        **{name: _column_text(getattr(part, name)) for name in reports.FIRMWARE_IDENTITY},
     }
 
 

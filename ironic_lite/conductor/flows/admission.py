@@ -35,9 +35,9 @@ def of_verb(task: Task, target: str) -> Refusals:
     if not verbs.possible(verb, task.state):
         yield errors.InvalidState(verb=target, node=task.node.uuid, state=str(task.state))
     yield from of_holds(task, verb.event, target)
-    asked = VerbRequest(verb, {}, task.node.as_dict(), 0, task.runtime.conf)
+    request = VerbRequest(verb, {}, task.node.as_dict(), 0, task.runtime.conf)
     for check in verb_refusals.OF_ROW:
-        yield from check(asked)
+        yield from check(request)
 
 
 def of_holds(task: Task, operation: str, said: str) -> Refusals:

@@ -93,9 +93,9 @@ def _decide(
     task: Task, phase: Phase, failed: FailedRun, wanted: JsonView, rerunnable: Rerunnable
 ) -> list[Decision]:
     error_text.check_own_maintenance(task)
-    asked = retries.RetryRequest.from_json(wanted, task.journal.hide)
+    request = retries.RetryRequest.from_json(wanted, task.journal.hide)
     if not failed.stored.complete:
-        retries.refuse_choices(asked)
+        retries.refuse_choices(request)
     listed, kind = failed.stored.steps, phase.kind
     effects = retries.RetryEffects(
         lasts=lambda index: lasts(task, kind, listed[index]),
@@ -106,7 +106,7 @@ def _decide(
     )
     by = {"requester": task.context.user, "at": clock.now().isoformat()}
     inputs = stepper.inputs_digest(task.node, kind)
-    decided = retries.decide(failed, asked, effects, by=by, inputs=inputs)
+    decided = retries.decide(failed, request, effects, by=by, inputs=inputs)
     _check_allowed(task, kind, _left(failed, decided).steps)
     return decided
 

@@ -85,13 +85,13 @@ def _note_machine(task: Task) -> None:
     """
     node, management = task.node, task.driver.management
     properties = node.properties or {}
-    asked = dict(firmware_cache.BOOT)
+    readers = dict(firmware_cache.BOOT)
     if not properties.get(_VENDOR):
-        asked[_VENDOR] = management.detect_vendor
-    told = firmware_cache.read_each(task, asked)
-    if vendor := told.pop(_VENDOR, None):
+        readers[_VENDOR] = management.detect_vendor
+    values = firmware_cache.read_each(task, readers)
+    if vendor := values.pop(_VENDOR, None):
         node.properties = {**properties, _VENDOR: errors.cleaned(vendor)}
-    for column, value in told.items():
+    for column, value in values.items():
         setattr(node, column, value)
 
 

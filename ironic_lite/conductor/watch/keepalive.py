@@ -76,16 +76,16 @@ class Keepalive:
     def _send_heartbeats(self) -> None:
         settings = self._tasks.runtime.conf.conductor
         pause: float = settings.heartbeat_interval
-        told = db_retry.OutageLog(LOG)
+        outage = db_retry.OutageLog(LOG)
         while not self._stopped.wait(pause):
             try:
                 self.beat()
                 pause = settings.heartbeat_interval
-                told.back("The keepalive renews the leases again")
+                outage.back("The keepalive renews the leases again")
             except errors.Unavailable as why:
                 # The leases keep running meanwhile, so they are renewed as soon as possible.
                 pause = min(_SOON, settings.heartbeat_interval)
-                told.away("The keepalive failed; leases end if it keeps failing: %s", why)
+                outage.away("The keepalive failed; leases end if it keeps failing: %s", why)
             except BaseException:
                 LOG.exception("The keepalive failed; leases end if it keeps failing")
 
@@ -97,9 +97,9 @@ class Keepalive:
 
         def write(conn: Connection) -> tuple[bool, bool]:
             online = not runtime.draining.is_set()
-            now, told = clock.now(), self._current_counts(len(held))
+            now, work = clock.now(), self._current_counts(len(held))
             listed = conductors.touch(
-                conn, host=runtime.host, now=now, online=online, counters=told, boot=runtime.boot.id
+                conn, host=runtime.host, now=now, online=online, counters=work, boot=runtime.boot.id
             )
             if not listed and conductors.life(conn, runtime.host) is not None:
                 raise _Displaced

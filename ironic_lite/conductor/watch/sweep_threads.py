@@ -68,14 +68,14 @@ class Sweeps:
     def _run_sweep(self, sweep: Sweep) -> None:
         # Jitter needs no cryptographic random generator.
         pause = min(sweep.interval, _LONGEST_START) * random.uniform(0.3, 1.0)
-        told, took = db_retry.OutageLog(LOG), 0.0
+        outage, took = db_retry.OutageLog(LOG), 0.0
         while not self._wait(pause, sweep.wakeup, max(_GATHER, _REST_FACTOR * took)):
             began = time.monotonic()
             try:
                 sweep.act()
-                told.back("The sweep for %s is run again", sweep.name)
+                outage.back("The sweep for %s is run again", sweep.name)
             except errors.Unavailable as why:  # usually an unavailable database, not a bug
-                told.away("The sweep for %s failed; it runs again: %s", sweep.name, why)
+                outage.away("The sweep for %s failed; it runs again: %s", sweep.name, why)
             except errors.Error as why:
                 LOG.warning("The sweep for %s failed; it runs again: %s", sweep.name, why)
             except BaseException:  # such as sys.exit in a driver: this sweep has only this thread

@@ -65,7 +65,7 @@ class Timers:
         self._changed = threading.Condition()
         self._stopped = False
         self._thread: threading.Thread | None = None
-        self._told = db_retry.OutageLog(LOG)
+        self._outage = db_retry.OutageLog(LOG)
         # Monotonic: a system clock set back by an hour would stop the queries for an hour.
         self._look_at = time.monotonic()
 
@@ -107,7 +107,7 @@ class Timers:
             try:
                 self._wake_due_nodes(tasks, ownership)
             except errors.Unavailable as why:
-                self._told.away("Waking waiting nodes failed and will be retried: %s", why)
+                self._outage.away("Waking waiting nodes failed and will be retried: %s", why)
             except BaseException:  # such as sys.exit in a driver: all nodes have only this thread
                 LOG.exception("Waking waiting nodes failed and will be retried")
 
@@ -121,7 +121,7 @@ class Timers:
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_EVERY
             listed = {**_listed(tasks, ownership), **_listed_ahead(tasks, ownership)}
-            self._told.back("Waiting nodes are woken again")
+            self._outage.back("Waiting nodes are woken again")
         due = self._due_here()  # last: timers that are due must not be lost if the query fails
         for node_uuid, when in listed.items():
             if not self._to_come(node_uuid, when):

@@ -71,14 +71,14 @@ class IpmiVendor(hardware.IpmiInterface, base.Vendor):
         management.reset(task, warm=_is_warm(call.info))
 
 
-def _raw_bytes(given: object) -> list[str]:
+def _raw_bytes(text: object) -> list[str]:
     """Return the bytes as ipmitool accepts them.
 
     :raises errors.MissingParameter, errors.InvalidParameter: naming ``raw_bytes``.
     """
-    if given is None or given == "":
+    if text is None or text == "":
         raise errors.MissingParameter(path="raw_bytes")
-    words = given.split() if isinstance(given, str) else []
+    words = text.split() if isinstance(text, str) else []
     good = all(_BYTE.fullmatch(word) and int(word, 0) <= _BYTE_MAX for word in words)
     if not (good and _LEAST_BYTES <= len(words) <= _MOST_BYTES):
         reason = "must be network function, command and data as bytes, such as 0x00 0x08 0x03 0x08"

@@ -107,12 +107,12 @@ def record(
 def _tell(task: Task, end: evidence.Ended, reported: erasure_results.Reported, about: Json) -> None:
     """Add the event of a record, and count it; warn of the disks that were not reported."""
     missing = [one["name"] for one in reported.disks if one["result"] == "missing"]
-    told: Json = {"erasure": about["uuid"], "result": about["result"], "level": about["level"]}
+    data: Json = {"erasure": about["uuid"], "result": about["result"], "level": about["level"]}
     if missing:
-        told["missing"] = missing
+        data["missing"] = missing
         text = "Node %s: the ramdisk has not reported these disks of its inventory: %s"
         LOG.warning(text, task.node.uuid, ", ".join(missing))
-    task.journal.event("erasure", run=end.run, event=about["result"], data=told)
+    task.journal.event("erasure", run=end.run, event=about["result"], data=data)
     labels = (about["result"], about["level"])
     task.transaction.after_commit(lambda: metrics.BOARD.count("erasures_total", *labels))
 

@@ -207,9 +207,9 @@ def running(
     for path in reversed(_by_age(_task_paths(link))[-_RECENT:]):
         task = _read_task(link, path) if path not in known else {}
         word, _ = _job_result(HTTPStatus.OK, task)
-        told = resources.text(task, "Payload", "TargetUri")
+        address = resources.text(task, "Payload", "TargetUri")
         over = word in {DONE, *FAILED}
-        ours = told is None or told.rstrip("/").endswith(target.rstrip("/"))
+        ours = address is None or address.rstrip("/").endswith(target.rstrip("/"))
         if _state_name(task) and (ended or not over) and ours:
             return [path]
     return []
