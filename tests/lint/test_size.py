@@ -17,8 +17,8 @@ FOLDERS = {
     "ironic_lite.api": (13_830, 59),
     "ironic_lite.checks": (1_320, 8),
     "ironic_lite.cmd": (1_980, 10),
-    "ironic_lite.conductor": (9_320, 54),
-    "ironic_lite.core": (4_860, 24),
+    "ironic_lite.conductor": (9_330, 54),
+    "ironic_lite.core": (4_870, 24),
     "ironic_lite.db": (5_690, 35),
     "ironic_lite.domain": (5_990, 34),
     "ironic_lite.drivers": (14_650, 67),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_610, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 68_110, "tokens": 584_500, "files": 352, "small": 63, "single": 62}
+ALL = {"lines": 68_130, "tokens": 584_500, "files": 352, "small": 63, "single": 62}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 
