@@ -385,6 +385,7 @@ def test_commands_hold_a_node_and_end_the_hold(running: Service) -> None:
     assert json.loads(ended.stdout)[0]["end_reason"] == "over"
 
 
+@pytest.mark.feature("erasures")
 def test_commands_list_show_and_verify_erasures(running: Service) -> None:
     disk = {"name": "/dev/sda", "serial": "S-cli", "result": "erased", "level": "clear"}
     node = machine(running, "cli-15", driver_info={"fake_erasures": [disk]})
