@@ -37,6 +37,7 @@ _NETWORKS: Json = {
     "networks": [
         {
             "id": "static",
+            "network_id": "machines",
             "type": "ipv4",
             "link": "card",
             "ip_address": rack.STATIC,
