@@ -166,7 +166,7 @@ def _retries(asked: argparse.Namespace) -> str:
     """Return the options that start a machine again; an emulated one boots for minutes."""
     if asked.life != journey.BOOT_RETRY:
         return ""
-    seconds = 60 if asked.accelerator == "kvm" else int(asked.patience / 3)
+    seconds = 60 if asked.accelerator == "kvm" else int(asked.patience / 2)
     return f"boot_retry_timeout = {seconds}\nboot_retry_check_interval = 5\n"
 
 
