@@ -26,7 +26,7 @@ from ironic_lite.api.controllers import root
 from ironic_lite.api.controllers.root import OwnRights
 from ironic_lite.api.policy import enforcement
 from ironic_lite.api.policy.access import Access, Target
-from ironic_lite.core import config, context, slots
+from ironic_lite.core import config, context, log_lines, slots
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import versions
@@ -302,8 +302,9 @@ def test_a_file_that_went_away_lets_nobody_in(users: pathlib.Path) -> None:
 
 
 def test_a_file_that_is_away_is_logged_once_until_it_is_back(
-    users: pathlib.Path, caplog: pytest.LogCaptureFixture
+    users: pathlib.Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(log_lines, "CALM", 0)  # seconds
     file = identify.PasswordFile(str(users))
     away = users.with_name("away")
     for _ in range(2):

@@ -13,7 +13,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.api.http import watchers
 from ironic_lite.api.http.request import Piece, Stream, Suspension, TextStream
-from ironic_lite.core import clock, config
+from ironic_lite.core import clock, config, log_lines
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events
 from ironic_lite.db.tables import models
@@ -263,6 +263,7 @@ def test_database_that_is_away_is_logged_once_until_it_answers(
 ) -> None:
     monkeypatch.setattr(watchers, "FAULT_PAUSE", 0.01)
     monkeypatch.setattr(watchers, "QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(log_lines, "CALM", 0)  # seconds
     away: list[int] = []
 
     class Failing(Tail):
