@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import config, log_lines
-from ironic_lite.core.json_types import Row
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.core.options import Configuration
 from ironic_lite.db.engine import answer_limit, encryption, fair_lock, faults, prepared, sqlite
 from ironic_lite.db.engine.faults import DatabaseFault
@@ -59,6 +59,25 @@ _LOW_WRITERS = 3
 waits for it behind all of them, at each of its statements, and they need connections that the pool
 does not keep. Fewer would leave the interpreter idle while a database on another machine commits.
 """
+
+
+_FOLLOWERS = "ironic_lite_followers"
+"""The execution option of an engine with its followers, by name."""
+
+Follower = Callable[[Connection, str, RowView], None]
+"""Called by the transaction that writes columns of a node, or its ``inventory``, with the UUID."""
+
+
+def followers(bind: sa.Engine | Connection) -> dict[str, Follower]:
+    """Return the followers of an engine, or of a connection; features add theirs by name."""
+    found: dict[str, Follower] = bind.get_execution_options().get(_FOLLOWERS, {})
+    return found
+
+
+def call_followers(conn: Connection, node: str, values: RowView) -> None:
+    """Call each follower after a write; see `Follower`."""
+    for follow in followers(conn).values():
+        follow(conn, node, values)
 
 
 class Transactions(Protocol):
@@ -324,6 +343,7 @@ def open_database(
     kind = address.get_backend_name()
     engine = _new_engine(address, kind, options)
     prepared.attach(engine)
+    engine.update_execution_options(**{_FOLLOWERS: {}})
     if kind == "sqlite":
         sa.event.listen(engine, "do_connect", sqlite.open_existing)
         prepare = sqlite.prepare(sqlite_busy_timeout, foreign_keys=sqlite_foreign_keys)

@@ -14,7 +14,7 @@ from ironic_lite import errors, records
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults, prepared
-from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.engine.session import Connection, call_followers
 from ironic_lite.db.queries import holds, paging
 from ironic_lite.db.queries.paging import unindexed
 from ironic_lite.db.queries.resources import is_uuid
@@ -267,6 +267,7 @@ def insert(conn: Connection, values: RowView) -> None:
         _INSERT.execute(conn, row)
     except sa.exc.IntegrityError as error:
         raise _node_refused(error, row) from error
+    call_followers(conn, row["uuid"], row)
 
 
 def edit(conn: Connection, uuid: str, values: RowView, *, generation: int) -> None:
@@ -286,6 +287,7 @@ def edit(conn: Connection, uuid: str, values: RowView, *, generation: int) -> No
     guard = {"k_uuid": uuid, "k_generation": generation}
     if not _update_node(conn, _EDIT, {"updated_at": clock.now(), **values, **guard}):
         raise _edit_refused(conn, uuid)
+    call_followers(conn, uuid, values)
 
 
 def forget_power(conn: Connection) -> None:
@@ -323,6 +325,7 @@ def save(
     guard = {"k_uuid": node_uuid, "k_token": token, "updated_at": at or clock.now()}
     if not _update_node(conn, _SAVE, {**values, **guard}):
         raise errors.LockLost(node=node_uuid)
+    call_followers(conn, node_uuid, values)
 
 
 def saved(conn: Connection, node_uuid: str, *, at: datetime.datetime) -> bool:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import prepared
-from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.engine.session import Connection, call_followers
 from ironic_lite.db.tables import models
 from ironic_lite.records import StepsByInterface
 
@@ -197,6 +197,7 @@ def put_inventory(
     ).rowcount:
         made = {"node_uuid": node_uuid, "created_at": at, "updated_at": None}
         conn.execute(_INSERT_INVENTORY, {**values, **made})
+    call_followers(conn, node_uuid, {"inventory": inventory})
 
 
 # Queries on the clean steps that a node's last agent has listed.
