@@ -229,6 +229,19 @@ class Doctor(rows.Lister):
         return int(super().run(parsed_args)) or self.status
 
 
+# The search for nodes.
+
+node_search = Row(
+    "Find nodes by the start of a value or word, such as a name, serial number or MAC address.",
+    "search",
+    (
+        Argument("q", "The text: 2 to 64 characters."),
+        limit("Number of hits, 100 at most. Default: 20."),
+    ),
+    lists="hits",
+    columns="uuid name field value provision_state",
+).command()
+
 # Events and webhooks.
 
 EVENT_COLUMNS = "cursor at name kind event before after"

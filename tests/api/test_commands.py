@@ -12,7 +12,9 @@ from ironic_lite_cli import commands
 from tests.support.api_rows import AddNode
 from tests.support.wsgi_client import Client
 
-pytestmark = pytest.mark.feature("doctor", "erasures", "events", "statistics", "webhooks", "why")
+pytestmark = pytest.mark.feature(
+    *("doctor", "erasures", "events", "search", "statistics", "webhooks", "why")
+)
 
 UUID = "5f3b1c8e-0000-4000-8000-000000000001"
 AT = "2030-01-31T18:00:00Z"
@@ -34,6 +36,7 @@ COMMANDS: tuple[tuple[Any, str], ...] = (
     (commands.step_statistics, f"--step deploy.erase --driver d --resource-class r --since {AT}"),
     (commands.event_list, "--node n1 --kind power --since 0 --limit 5"),
     (commands.node_run_list, "n1 --state failed --limit 5"),
+    (commands.node_search, "rack2 --limit 5"),
     (commands.webhook_create, "https://192.0.2.1/ --since 0 --kind power --node n1"),
     (commands.webhook_list, ""),
 )

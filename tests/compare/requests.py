@@ -19,9 +19,9 @@ from tests.support import whole_api
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 OWN = (
-    *("/openapi", "/batches", "/doctor", "/erasures", "/holds", "/runs", "/stats", "/webhooks"),
-    *("/whoami", "/nodes/{ident}/cleaning", "/data_state", "/plan", "/why", "counters"),
-    "{indicator}",
+    *("/openapi", "/batches", "/doctor", "/erasures", "/holds", "/runs", "/search", "/stats"),
+    *("/webhooks", "/whoami", "/nodes/{ident}/cleaning", "/data_state", "/plan", "/why"),
+    *("counters", "{indicator}"),
 )
 """Parts of routes that Ironic has not."""
 LEGACY: tuple[tuple[str, str], ...] = (

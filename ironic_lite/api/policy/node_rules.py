@@ -99,10 +99,10 @@ _IRONICS = (
     Rule(
         "baremetal:node:list",
         ANY_READER,
-        "List and count the nodes that the own project owns or leases.",
-        ("GET /nodes", "GET /nodes/detail", "GET /stats/nodes"),
+        "List, count and search the nodes that the own project owns or leases.",
+        ("GET /nodes", "GET /nodes/detail", "GET /stats/nodes", "GET /search"),
     ),
-    Rule("baremetal:node:list_all", READER, "List and count all nodes."),
+    Rule("baremetal:node:list_all", READER, "List, count and search all nodes."),
     node_rule(
         "get",
         SEES,

@@ -397,7 +397,10 @@ class MetricsOptions(Group):
     )
 
 
-FEATURES = ("batches", "webhooks", "why", "statistics", "window", "doctor", "events", "erasures")
+FEATURES = (
+    *("batches", "webhooks", "why", "statistics", "window", "doctor", "events", "erasures"),
+    "search",
+)
 """Folders of ``features``."""
 
 

@@ -14,6 +14,8 @@ from ironic_lite.db.tables.models.features import (
     erasure_disks,
     erasures,
     evidence_keys,
+    search_changes,
+    search_terms,
     webhook_failures,
     webhooks,
 )
@@ -75,6 +77,8 @@ __all__ = [
     "run_steps",
     "runbooks",
     "runs",
+    "search_changes",
+    "search_terms",
     "traits",
     "volume_connectors",
     "volume_targets",

@@ -1,4 +1,4 @@
-"""Tables of features: batches, erasure records and webhooks."""
+"""Tables of features: batches, erasure records, webhooks and terms of the search."""
 
 from __future__ import annotations
 
@@ -164,5 +164,27 @@ webhook_failures = sa.Table(
     sa.Column("status", sa.Integer),
     column.text("answer", 500),
     column.time("at", nullable=False),
+    **column.OPTIONS,
+)
+
+
+# Nodes whose terms are to be made, and terms of the search. A term is the end of a value from a
+# word on, so that an index finds words.
+
+search_changes = sa.Table(
+    "search_changes",
+    metadata,
+    column.id_(),
+    column.uuid("node_uuid", nullable=False),  # no foreign key, which would cost each write
+    **column.OPTIONS,
+)
+
+search_terms = sa.Table(
+    "search_terms",
+    metadata,
+    column.of_node(),
+    sa.Column("field", column.string(128), primary_key=True),  # name, extra.rack ...
+    sa.Column("term", column.string(64), primary_key=True, index=True),  # in lower case
+    column.text("value", 64, nullable=False),  # the whole value
     **column.OPTIONS,
 )

@@ -1,0 +1,191 @@
+"""Terms by which nodes are found, and the form of queries. Pure.
+
+A term is the end of a value, from the value's begin or from one of its words on, in lower case. So
+a query that starts a value or a word is the begin of a term, which an index finds.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from ironic_lite import errors
+from ironic_lite.core import masking
+from ironic_lite.core.json_types import JsonView, RowView
+
+SHORTEST, LONGEST = 2, 64
+"""Characters of a query. A term, and the value that it belongs to, has as many at most."""
+COLUMNS = frozenset(
+    {
+        *("name", "instance_name", "owner", "lessee", "description"),
+        *("driver_info", "extra", "properties"),
+    }
+)
+"""Columns of nodes that have terms."""
+SOURCES = COLUMNS | {"inventory"}
+MOST: Mapping[str, int] = {"driver_info": 2, "extra": 14, "properties": 9, "inventory": 20}
+"""Values of each source at most, 50 of a node; columns that are texts have one."""
+_BMC = ("redfish_address", "ipmi_address")
+_VENDOR = ("manufacturer", "product_name", "serial_number")
+_LONGEST_FIELD = 128
+_WORD = re.compile(r"(?<![^\W_])[^\W_]")
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_HALF = len("52:54:00:")
+_TYPED_MAC = re.compile(r"[0-9a-f]{2}([-.]?[0-9a-f]{2}){5}|([0-9a-f]{4}\.){2}[0-9a-f]{4}")
+_IDENT = re.compile(r"[0-9a-f][0-9a-f:-]*")
+_URL = re.compile(r"://\S*")
+
+
+class Term(NamedTuple):
+    """A term of a field, and its whole value."""
+
+    field: str
+    term: str
+    value: str
+
+
+def terms(source: str, content: object) -> list[Term]:
+    """Return the terms of a source: a column of a node, or its inventory.
+
+    :param content: of the source, as it is stored.
+    """
+    found: dict[tuple[str, str], Term] = {}
+    for path, text in islice(_texts(source, content), MOST.get(source, 1)):
+        field = _plain(path)[:_LONGEST_FIELD]
+        for term in _ends(text):
+            found.setdefault((field, term), Term(field, term, text))
+    return list(found.values())
+
+
+def all_terms(node: RowView, inventory: JsonView | None) -> list[Term]:
+    """Return all terms of a node.
+
+    :param node: with `COLUMNS`.
+    """
+    contents = {**{name: node[name] for name in COLUMNS}, "inventory": inventory}
+    return [term for name in sorted(contents) for term in terms(name, contents[name])]
+
+
+def _texts(source: str, content: object) -> Iterator[tuple[str, str]]:
+    """Yield the path and the stored form of each value of a source."""
+    if source == "driver_info":
+        found = _bmc_hosts(content)
+    elif source == "inventory":
+        found = _of_machine(content)
+    else:
+        found = _leaves(source, masking.mask(content))
+    for path, text in found:
+        if len(value := _value(text)) >= SHORTEST:
+            yield path, value
+
+
+def _leaves(path: str, content: object) -> Iterator[tuple[str, str]]:
+    if isinstance(content, dict):
+        for key, held in content.items():
+            yield from _leaves(f"{path}.{key}", held)
+    elif isinstance(content, list):
+        for held in content:
+            yield from _leaves(path, held)
+    elif isinstance(content, str) and content != masking.MASK:
+        yield path, content
+
+
+def _bmc_hosts(content: object) -> Iterator[tuple[str, str]]:
+    """Yield the hosts of BMC addresses, and nothing else of driver_info."""
+    held = content if isinstance(content, dict) else {}
+    for name in _BMC:
+        address = held.get(name)
+        if isinstance(address, str) and (host := _host(address.strip())):
+            yield f"driver_info.{name}", host
+
+
+def _host(address: str) -> str | None:
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        pass  # a name, or a URL
+    try:
+        return urllib.parse.urlsplit(address if "://" in address else f"//{address}").hostname
+    except ValueError:
+        return None
+
+
+def _of_machine(content: object) -> Iterator[tuple[str, str]]:
+    """Yield names and serial numbers of a machine and its disks, and its MAC addresses.
+
+    Agents and drivers of other projects may report anything.
+    """
+    inventory = content if isinstance(content, dict) else {}
+    parts = (("system_vendor", _VENDOR), ("disks", ("serial",)), ("interfaces", ("mac_address",)))
+    for part, names in parts:
+        held = inventory.get(part)
+        for each in held if isinstance(held, list) else [held]:
+            known = each if isinstance(each, dict) else {}
+            texts = ((name, known.get(name)) for name in names)
+            yield from (
+                (f"inventory.{part}.{name}", text) for name, text in texts if isinstance(text, str)
+            )
+
+
+def _value(text: str) -> str:
+    """Return the stored form of a value: without logins and arguments of URLs, and not long."""
+    if "://" in text:
+        text = _URL.sub(lambda found: _without_login(found[0]), text)
+    return _plain(text)[:LONGEST].strip()
+
+
+def _without_login(url: str) -> str:
+    return f"://{url[3:].rpartition('@')[2].partition('?')[0]}"
+
+
+def _plain(text: str) -> str:
+    """Return a text that every database can store, with single blanks."""
+    if not text.isprintable():
+        text = "".join(one if one.isprintable() else " " for one in text)
+    return " ".join(text.split())
+
+
+def _ends(value: str) -> Iterator[str]:
+    """Yield a value, and what remains of it from each word on, in lower case."""
+    text = value.lower()[:LONGEST]
+    yield text
+    if _MAC.fullmatch(text):
+        yield text[_HALF:]
+        return
+    if not _is_ip(text):
+        starts = (found.start() for found in _WORD.finditer(text))
+        yield from (text[start:] for start in starts if 0 < start <= len(text) - SHORTEST)
+
+
+def _is_ip(text: str) -> bool:
+    if not text[:1].isdigit() and ":" not in text:
+        return False
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def query(text: str | None) -> str:
+    """Return the form of a query that terms are compared with.
+
+    :raises errors.InvalidParameter: it is missing, too short, or too long.
+    """
+    plain = _plain(text or "").lower()
+    if not SHORTEST <= len(plain) <= LONGEST:
+        reason = f"must have {SHORTEST} to {LONGEST} characters"
+        raise errors.InvalidParameter(path="q", reason=reason)
+    if _TYPED_MAC.fullmatch(plain):
+        digits = re.sub(r"[-.]", "", plain)
+        return ":".join(digits[start : start + 2] for start in range(0, len(digits), 2))
+    return plain
+
+
+def may_start_ident(text: str) -> bool:
+    """Return whether a query can start a UUID or a MAC address."""
+    return _IDENT.fullmatch(text) is not None

@@ -1,0 +1,173 @@
+"""Terms of nodes on each database: their order, their index, and one transaction with a source."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection, Database, call_followers
+from ironic_lite.db.queries import nodes, reports
+from ironic_lite.db.tables import models
+from ironic_lite.features.search import rows
+from tests.support.database_rows import add_node, get_node, lock_node
+
+pytestmark = pytest.mark.feature("search")
+
+NOON = datetime.datetime(2026, 1, 31, 12)
+
+
+@pytest.fixture(autouse=True)
+def following(database: Database) -> Iterator[None]:
+    """Let writes keep terms."""
+    rows.attach(database.engine)
+    yield
+
+
+def settle(database: Database) -> None:
+    """Make the terms of all changes."""
+    some = database.read(lambda conn: rows.changes(conn, 1000))
+    database.write(lambda conn: rows.settle(conn, some))
+
+
+def values(database: Database, text: str, limit: int = 100, **more: Any) -> list[str]:
+    """Return the values that a query finds, in their order."""
+    given: dict[str, Any] = {"project": None, "readable": {}, **more}
+    settle(database)
+    hits, _ = database.read(lambda conn: rows.search(conn, text, limit=limit, **given))
+    return [hit.value for hit in hits]
+
+
+def test_terms_are_ordered_by_code_points(database: Database) -> None:
+    for name in ("ab-2", "ab", "Abz", "ab 1", "abé", "ab😀"):
+        add_node(database, description=name)
+    assert values(database, "ab") == ["ab", "ab 1", "ab-2", "Abz", "abé", "ab😀"]
+    assert values(database, "ab😀") == ["ab😀"]
+    assert values(database, "abe") == []
+    assert values(database, "ab%") == values(database, "ab_") == values(database, "ab\\") == []
+
+
+def test_each_write_of_a_node_moves_its_terms(database: Database) -> None:
+    node = add_node(database, name="old-1", extra={"rack": "r1"}, owner="team-a")
+    edited = get_node(database, node)["generation"]
+    change = {"name": "new-1", "extra": {"rack": "r2"}}
+    database.write(lambda conn: nodes.edit(conn, node, change, generation=edited))
+    assert (values(database, "old-1"), values(database, "r1")) == ([], [])
+    assert values(database, "new-1") + values(database, "r2") == ["new-1", "r2"]
+    assert values(database, "team-a") == ["team-a"]
+    assert lock_node(database, node, "t-1")
+    saved = {"properties": {"vendor": "Acme"}}
+    database.write(lambda conn: nodes.save(conn, node, saved, token="t-1"))
+    assert values(database, "acme") == ["Acme"]
+    database.write(lambda conn: nodes.delete(conn, node, token="t-1"))
+    assert values(database, "team-a") == values(database, "acme") == []
+
+
+def test_transaction_that_fails_leaves_the_terms(database: Database) -> None:
+    node = add_node(database, name="old-1")
+
+    def fail(conn: Connection) -> None:
+        nodes.edit(conn, node, {"name": "new-1"}, generation=0)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        database.write(fail)
+    assert (values(database, "new-1"), values(database, "old-1")) == ([], ["old-1"])
+
+
+def test_inventory_is_replaced(database: Database) -> None:
+    node = add_node(database)
+    for serial in ("SN-1", "SN-2"):
+        found = {"system_vendor": {"serial_number": serial}}
+        database.write(lambda conn, f=found: reports.put_inventory(conn, node, f, {}, at=NOON))  # type: ignore[misc]
+    assert values(database, "sn") == ["SN-2"]
+
+
+def test_many_terms_are_written(database: Database) -> None:
+    extra = {f"key-{n}": " ".join(f"{n:02d}{m:02d}" for m in range(13)) for n in range(14)}
+    add_node(database, extra=extra)
+    assert len(values(database, "1212")) == 1
+    assert len(values(database, "00")) == 1
+
+
+def test_sides_choose_nodes_of_a_project(database: Database) -> None:
+    for owner, lessee in (("a", "b"), ("b", "a"), ("c", "c")):
+        address = {"redfish_address": f"bmc-{owner}{lessee}"}
+        add_node(database, owner=owner, lessee=lessee, name=f"n-{owner}", driver_info=address)
+    own = {"driver_info": {"owner": "a", "lessee": None}}
+    assert values(database, "bmc-", project="a", readable=own) == ["bmc-ab"]
+    assert values(database, "n-", project="a", readable=own) == ["n-a", "n-b"]
+    nothing = {"driver_info": {"owner": None, "lessee": None}}
+    assert values(database, "bmc-", project="a", readable=nothing) == []
+    assert len(values(database, "bmc-")) == 3
+
+
+def test_repair_is_of_all_sources(database: Database) -> None:
+    node = add_node(database, name="old-1", extra={"rack": "r1"})
+    other = add_node(database, name="old-2")
+    settle(database)
+    mine = models.nodes.c.uuid == node
+    changed = models.nodes.update().where(mine).values(name="new-1", updated_at=clock.now())
+    database.write(lambda conn: conn.execute(changed))
+    differing = [database.read(lambda c, n=n: rows.differ(c, n)) for n in (node, other, "gone")]  # type: ignore[misc]
+    assert differing == [True, False, False]
+    for one in (node, "gone"):
+        database.write(lambda conn, one=one: rows.repair(conn, one))  # type: ignore[misc]
+    assert database.read(lambda conn: rows.differ(conn, node)) is False
+    assert values(database, "new-1") == ["new-1"]
+    assert values(database, "old") == ["old-2"]
+
+
+def test_change_that_comes_while_terms_are_made_is_kept(database: Database) -> None:
+    node = add_node(database, name="one-1")
+    some = database.read(lambda conn: rows.changes(conn, 10))
+    found = {"system_vendor": {"serial_number": "SN-9"}}
+    database.write(lambda conn: reports.put_inventory(conn, node, found, {}, at=NOON))
+    database.write(lambda conn: rows.settle(conn, some))
+    assert len(database.read(lambda conn: rows.changes(conn, 10))) == 1
+    assert values(database, "sn-9") == ["SN-9"]
+
+
+def test_change_of_another_column_is_not_noted(database: Database) -> None:
+    node = add_node(database)
+    settle(database)
+    database.write(lambda conn: nodes.edit(conn, node, {"resource_class": "x"}, generation=0))
+    assert database.read(lambda conn: rows.changes(conn, 10)) == []
+
+
+def test_threads_that_settle_together_leave_the_right_terms(database: Database) -> None:
+    made = [add_node(database, name=f"t-{number}") for number in range(6)]
+
+    def change(conn: Connection, node: str, owner: str) -> None:
+        mine = models.nodes.c.uuid == node
+        conn.execute(models.nodes.update().where(mine).values(owner=owner))
+        call_followers(conn, node, {"owner": owner})
+
+    def work(number: int) -> None:
+        for turn in range(5):
+            node, owner = made[(number + turn) % len(made)], f"team-{number}-{turn}"
+            database.write(partial(change, node=node, owner=owner))
+            settle(database)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    settle(database)
+    assert not any(database.read(lambda c, n=n: rows.differ(c, n)) for n in made)  # type: ignore[misc]
+    assert database.read(lambda conn: rows.changes(conn, 10)) == []
+
+
+def test_search_uses_the_index(database: Database) -> None:
+    """A plan of three nodes proves nothing on the servers, so only SQLite is asked."""
+    if database.kind != "sqlite":
+        pytest.skip("a plan of few rows does not show an index")
+    text = "EXPLAIN QUERY PLAN SELECT * FROM search_terms t JOIN nodes n ON n.uuid = t.node_uuid "
+    text += "WHERE t.term >= 'a' AND t.term < 'b' ORDER BY t.term LIMIT 5"
+    plan = database.read(lambda conn: str(conn.execute(sa.text(text)).all()))
+    assert "ix_search_terms_term" in plan
+    assert "TEMP B-TREE" not in plan
