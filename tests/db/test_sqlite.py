@@ -139,6 +139,24 @@ def test_database_whose_log_was_cut_is_not_used(
             work(_write)
 
 
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+def test_file_that_was_cut_stays_refused_although_another_process_fills_it(
+    sqlite_database: Database, suffix: str
+) -> None:
+    sqlite_database.write(_write)
+    sqlite_database.read(lambda conn: conn.exec_driver_sql("PRAGMA wal_checkpoint").all())
+    sqlite_database.write(_fill)
+    sqlite_database.read(_count)
+    path = _beside(sqlite_database, suffix)
+    size = path.stat().st_size
+    os.truncate(path, size // 2 if not suffix else 0)
+    for _ in range(2):
+        for work in (sqlite_database.read, sqlite_database.write):
+            with pytest.raises(errors.Unavailable, match="has been cut .* in use. Stop every"):
+                work(_write)
+        os.truncate(path, size + 4096)  # as a writer beyond the end does
+
+
 @pytest.mark.parametrize("in_log", [False, True])
 def test_database_whose_file_was_cut_is_not_used(sqlite_database: Database, in_log: bool) -> None:
     path = _path(sqlite_database)

@@ -22,6 +22,8 @@ _LOG_WAIT = 5000
 _LOG, _INDEX = _BESIDE = "-wal", "-shm"
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 """Bytes before all pages of the log, and before each."""
+_DAMAGED = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""Results of a question that reads past the end of a file; others are no sign of damage."""
 _LOOKS = 3
 _LOOK_PAUSE = 0.02
 """Seconds between two looks at a file that has become smaller."""
@@ -140,7 +142,8 @@ class OpenFile:
 
     A removed or replaced file lives on for the processes that have it open. They would continue to
     write where no other process reads, and lose the rows at their end. A file that was cut lacks
-    rows, which the next checkpoint replaces by zeros. So each transaction first checks that the
+    rows, which the next checkpoint replaces by zeros; it stays refused, because the next write of
+    another process makes it large again. So each transaction first checks that the
     paths still lead to the same files, and that none has become smaller, which takes about five
     microseconds. A checkpoint or VACUUM makes a file smaller, too; the connection tells which.
 
@@ -156,6 +159,8 @@ class OpenFile:
         self._beside: dict[str, _Identity] = {}
         """The log and the index, while a connection is open; the last one to close removes them."""
         self._connections = 0
+        self._cut: str | None = None
+        """The suffix of a file that was cut."""
         self._guard = threading.RLock()  # a question may open a connection
 
     def remember(self, _connection: object, _record: object) -> None:
@@ -183,6 +188,8 @@ class OpenFile:
         """
         if self._file is None:
             return
+        if self._cut is not None:
+            raise self._fault(self._cut, "cut")
         found = self._found("", self._file)
         if len(self._beside) < len(_BESIDE):  # a new file has none before its first transaction
             with self._guard, contextlib.suppress(FileNotFoundError):
@@ -223,14 +230,17 @@ class OpenFile:
 
     def _raise_cut(self, suffix: str, why: Exception) -> None:
         """Raise what an error of a question means; a full disk answers none, and cuts no file."""
-        fault = faults.classify(why)
-        if fault is not DatabaseFault.FULL:
-            raise (
-                why if fault is DatabaseFault.CONTENTION else self._fault(suffix, "cut")
-            ) from why
+        code = getattr(getattr(why, "orig", why), "sqlite_errorcode", 0) & 0xFF
+        if code in _DAMAGED:
+            raise self._fault(suffix, "cut") from why
+        if code != sqlite3.SQLITE_FULL:
+            raise why
 
     def _fault(self, suffix: str, changed: str) -> errors.Unavailable:
         path = self._path + suffix
+        cut = changed == "cut"
+        if cut:
+            self._cut = suffix
         what = {"": "database file", _LOG: "write-ahead log", _INDEX: "index of the log"}[suffix]
         advice = (
             " Stop every process of the service in order, not by force: the last one writes what "
@@ -239,8 +249,9 @@ class OpenFile:
             else ""
         )
         return errors.Unavailable(
-            f"The {what} {path} has been {changed} while it was in use. Put it back, or stop every "
-            f"process of the service before you restore another.{advice}",
+            f"The {what} {path} has been {changed} while it was in use. "
+            f"{'Stop' if cut else 'Put it back, or stop'} every process of the service before you "
+            f"restore another.{advice}",
             url=path,
         )
 
