@@ -5,6 +5,8 @@ It has no commands for virtual media and indicators; those are asked over HTTP, 
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,8 +14,9 @@ import orjson
 import pytest
 
 from tests.emulators import bmc
+from tests.emulators.bmc import dell
 from tests.support import real_socket, service
-from tests.support.service import Service
+from tests.support.service import CONDUCTOR_UP, Service
 from tests.support.webhook_receiver import Receiver
 
 WATCHED = """\
@@ -156,3 +159,44 @@ def test_lamps_and_virtual_media_over_http(running: Service) -> None:
     leaflet = running.ask("GET", "/v1/nodes/r1/vendor_passthru?method=leaflet")
     assert leaflet.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert leaflet.text.endswith("\nis not there.\n")
+
+
+DELL = """\
+[DEFAULT]
+enabled_hardware_types = idrac
+enabled_management_interfaces = idrac-redfish
+enabled_boot_interfaces = redfish-virtual-media
+"""
+RESET, READINESS = "POST *iDRACReset", "POST *GetRemoteServicesAPIStatus"
+
+
+def test_idrac_is_reset_once_though_its_conductor_is_killed_twice_meanwhile() -> None:
+    """The first kill loses the answer to the reset, the second one comes while the iDRAC starts."""
+    with (
+        bmc.serve(make="dell", users={"root": "calvin"}) as machine,
+        service.service(DELL) as found,
+    ):
+        dell.put_job(machine)
+        machine.idrac.lc_status = ["Initializing", "Ready"]
+        program = found.start()
+        found.up()
+        found.create("r1", driver="idrac", driver_info=machine.driver_info)
+        found.provision("r1", "manage", "manageable")
+        killed: list[int] = []
+
+        def kill(handler: bmc.Handler) -> None:
+            killed.append(program.pids(CONDUCTOR_UP)[-1])
+            os.kill(killed[-1], signal.SIGKILL)
+            handler.truth()
+
+        machine.tricks[RESET] = kill
+        machine.tricks[READINESS] = bmc.says_first(1, kill)
+        steps = [{"interface": "management", "step": "known_good_state"}]
+        node = found.provision("r1", "clean", "manageable", clean_steps=steps)
+        assert len(set(killed)) == 2
+        assert len(program.pids(CONDUCTOR_UP)) == 3
+        assert machine.idrac.resets == ["Graceful"]
+        assert machine.idrac.cleared == ["JID_CLEARALL"]
+        assert node["last_error"] is None
+        assert not node["maintenance"]
+        assert node["driver_internal_info"].get("driver_notes") is None
