@@ -152,7 +152,7 @@ def test_file_that_was_cut_stays_refused_although_another_process_fills_it(
     os.truncate(path, size // 2 if not suffix else 0)
     for _ in range(2):
         for work in (sqlite_database.read, sqlite_database.write):
-            with pytest.raises(errors.Unavailable, match="has been cut .* in use. Stop every"):
+            with pytest.raises(errors.Unavailable, match=r"been cut .* in use\. Stop every"):
                 work(_write)
         os.truncate(path, size + 4096)  # as a writer beyond the end does
 
