@@ -22,6 +22,7 @@ import requirements
 
 from ironic_lite import errors, features
 from ironic_lite.api import policy
+from ironic_lite.cmd.entry import AGREED, OF_CONDUCTOR
 from ironic_lite.core import options, threads
 from ironic_lite.domain import activities, fields, notifications, recovery, states, steps, verbs
 from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
@@ -103,6 +104,12 @@ def _body(verb: verbs.Verb) -> str:
     ]
     needed = f"; needs {' or '.join(f'``{key}``' for key in verb.needs)}" if verb.needs else ""
     return ", ".join(keys) + needed
+
+
+def option_list(chosen: Mapping[str, str]) -> str:
+    """Return options by group; all of a group are named by their group."""
+    lines = (f"- ``[{group}]``: {words(one.split()) or 'all'}" for group, one in chosen.items())
+    return "\n".join(textwrap.fill(line, LONGEST_LINE, subsequent_indent="  ") for line in lines)
 
 
 def limit_table() -> str:
@@ -395,6 +402,10 @@ PAGES: Mapping[str, Parts] = {
         "recovery-acts": act_table,
     },
     "cleaning.rst": {"clean-steps": clean_step_table},
+    "configuration.rst": {
+        "conductor-options": functools.partial(option_list, OF_CONDUCTOR),
+        "agreed-options": functools.partial(option_list, AGREED),
+    },
     "errors.rst": {"errors": error_table},
     "watching.rst": {"kinds": kind_list},
     "doctor.rst": {

@@ -60,6 +60,8 @@ def _run_service(conf: Configuration) -> int:
     # A client with an answer may enroll at once, so the API waits for a conductor.
     begin, listening = functools.partial(registered.wait, _READY_SECONDS), api.flags(conf)
     serving, renewal = api.workers(conf, keeper, listening, begin=begin)
+    files = supervise.file_servers(conf)
+    reload = supervise.reload(conf, PROG, renewal, [*working, *files])
     with notify.extending("migrating the database"):
         status = supervise.run_child(preparation)
     if status:
@@ -74,8 +76,6 @@ def _run_service(conf: Configuration) -> int:
         notify.ready(api.running_status(conf, keeper))
 
     # The API is stopped first, so that no new work reaches the conductor.
-    files = supervise.file_servers(conf)
-    reload = supervise.reload(conf, PROG, renewal, working)
     status = supervise.supervise(
         serving, working, files, renewal=renewal, reload=reload, announce=announce
     )

@@ -62,14 +62,14 @@ def workers(
     # A worker answers Prometheus with the counts of all workers. Each of them has two boards, so
     # that it may count beside the worker that it replaces.
     boards = metrics.Pool(2 * count) if count > 1 else None
-    ready, page = supervise.Ready(), server.health.ReadinessPage()
-
-    def report() -> None:
-        begin()
-        ready.set()
-        _log_address(conf, there)
+    page = server.health.ReadinessPage()
 
     def body(number: int) -> int:
+        def report() -> None:
+            begin()
+            children[number].ready.set()
+            _log_address(conf, there)
+
         keeper.close()  # a stopping orphan must not hold the address
         supervise.follow_log_level()
         if boards is not None:
@@ -88,12 +88,10 @@ def workers(
         )
         for number in range(count)
     ]
-    return children, _renewal(conf, children, ready)
+    return children, _renewal(conf, children)
 
 
-def _renewal(
-    conf: Configuration, children: Sequence[supervise.Child], ready: supervise.Ready
-) -> supervise.Renewal:
+def _renewal(conf: Configuration, children: Sequence[supervise.Child]) -> supervise.Renewal:
     """Return what replaces the processes of the API, and does so for a changed certificate."""
     pair = listen_socket.certificate(conf)
 
@@ -105,7 +103,7 @@ def _renewal(
             return False
         return pair.renewed()
 
-    return supervise.Renewal(children, renewed, certificate_files.LOOK_SECONDS, ready)
+    return supervise.Renewal(children, renewed, certificate_files.LOOK_SECONDS)
 
 
 def _load_server(conf: Configuration) -> Any:

@@ -55,8 +55,8 @@ def serve(conf: Configuration) -> int:
         notify.ready(f"{len(up)} conductors are registered")
 
     working = supervise.children(conf, registered=up)
-    reload = supervise.reload(conf, PROG, conductors=working)
     files = supervise.file_servers(conf)
+    reload = supervise.reload(conf, PROG, followers=[*working, *files])
     return supervise.supervise(working, files, reload=reload, announce=announce)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ironic_lite import errors, features
 from ironic_lite.core import config, log_lines, notify, options
-from ironic_lite.core.options import Configuration, OptionVerdict
+from ironic_lite.core.options import Configuration
 
 EXIT_CONFIG = 2
 EXIT_FAULT = 1
@@ -87,14 +87,14 @@ Key = tuple[str, str]
 """Group and name of an option."""
 Values = Mapping[Key, Any]
 
-_AGREED: Mapping[str, str] = {
+AGREED: Mapping[str, str] = {
     "DEFAULT": "host state_path",
     "api": "auth_strategy host port unix_socket workers",
     "conductor": "heartbeat_interval heartbeat_timeout hash_ring_reset_interval processes",
     **dict.fromkeys(("database", "direct", "features", "oslo_messaging_local"), ""),
 }
 """Options by group, empty for all, that all processes must have alike: they keep their values."""
-_OF_CONDUCTOR: Mapping[str, str] = {
+OF_CONDUCTOR: Mapping[str, str] = {
     "DEFAULT": "debug default_log_levels",
     "conductor": "automated_clean_enable enable_health_monitoring file_url_allowed_paths "
     "image_blocked_networks max_concurrent_clean max_concurrent_deploy permitted_image_formats",
@@ -126,7 +126,17 @@ class Reading(NamedTuple):
     others: dict[Key, list[str]]
 
 
-def _values(conf: Any) -> dict[Key, Any]:
+def of_conductors(values: Values) -> Values:
+    """Return those of the values that conductors use at once."""
+    return {
+        key: value
+        for key, value in values.items()
+        if _is_in(OF_CONDUCTOR, key) and not _is_fixed(key, value)
+    }
+
+
+def read_values(conf: Any) -> dict[Key, Any]:
+    """Return the values of our options, and the log levels."""
     names = ((group, opt.dest) for group, opts in options.GROUPS.items() for opt in opts)
     keys = [*names, ("DEFAULT", "debug"), ("DEFAULT", "default_log_levels")]
     return {key: (conf if key[0] == "DEFAULT" else conf[key[0]])[key[1]] for key in keys}
@@ -134,13 +144,16 @@ def _values(conf: Any) -> dict[Key, Any]:
 
 def read_again(conf: Any) -> Reading:
     """Return the values that ``conf`` has, and the texts that its files have now."""
-    values = _values(conf)
-    kept = (
-        one
+    values = read_values(conf)
+    # Not by what `conf` knows: libraries register their options when they are used.
+    others = {
+        one.key: one.values
         for one in config.assigned_values(conf)
-        if config.judge(conf, one).verdict is OptionVerdict.KEPT
-    )
-    return Reading(values, {one.key: one.values for one in kept if one.key not in values})
+        if one.group in {"DEFAULT", *options.LIBRARIES}
+        and one.key not in values
+        and not (options.row_of(*one.key) or config.option_named(one.key))
+    }
+    return Reading(values, others)
 
 
 def replace_values(conf: Configuration, values: Values) -> None:
@@ -164,14 +177,15 @@ class Reload:
     """Reads the configuration of a running program again.
 
     :param prog: the name of the program; its command line is read again, too.
-    :param use: called with the changed values, and with those of them that conductors use at once.
+    :param use: called with the changed values; returns the values with which running children were
+        started, if there are some.
     """
 
     def __init__(
-        self, conf: Configuration, prog: str, use: Callable[[Values, Values], object]
+        self, conf: Configuration, prog: str, use: Callable[[Values], Sequence[Values]]
     ) -> None:
         self._conf, self._prog, self._use = conf, prog, use
-        self._begun = read_again(conf)
+        self._others = read_again(conf).others
         self._asked = False
         self._reader: subprocess.Popen[bytes] | None = None
         self._answer = os.memfd_create("configuration")  # no disk gets its secrets
@@ -235,38 +249,39 @@ class Reload:
         if faults:
             self._refuse(faults)
             return
-        before = _values(self._conf)
+        before = read_values(self._conf)
         differing = [key for key, value in found.values.items() if value != before.get(key)]
         kept = [key for key in differing if _is_fixed(key, found.values[key])]
         if any(group == "api" and name != "workers" for group, name in kept):
             # Addresses, logins and TLS were checked together, so none of them changes alone.
             kept += [key for key in differing if key[0] == "api"]
         changed = {key: found.values[key] for key in differing if key not in kept}
-        self._use(changed, {key: changed[key] for key in changed if _is_in(_OF_CONDUCTOR, key)})
-        late = list(self._late(found, kept))
+        late = list(self._late(found, kept, self._use(changed) or [before]))
         shown = _shown(key for key in changed if key not in late)
         LOG.info("SIGHUP: the configuration was read again; changed: %s", shown or "nothing")
         if late:
             LOG.warning("%s: takes effect at a restart", _shown(late))
 
-    def _late(self, found: Reading, kept: Collection[Key]) -> Iterator[Key]:
-        """Yield the options that differ from the start, and that running processes keep.
+    def _late(
+        self, found: Reading, kept: Collection[Key], running: Sequence[Values]
+    ) -> Iterator[Key]:
+        """Yield the options that differ from what running processes keep.
 
         :param kept: those that no process takes.
+        :param running: the values of the processes that are conductors.
         """
-        values, others = self._begun
         for key, value in found.values.items():
-            of_others = self._prog != config.API and not _is_in(_OF_CONDUCTOR, key)
-            if value != values.get(key) and (of_others or key in kept):
+            of_others = self._prog != config.API and not _is_in(OF_CONDUCTOR, key)
+            if key in kept or (of_others and any(value != one.get(key) for one in running)):
                 yield key
-        for key in sorted({*found.others, *others}):
-            if found.others.get(key) != others.get(key):
+        for key in sorted({*found.others, *self._others}):
+            if found.others.get(key) != self._others.get(key):
                 yield key
 
 
 def _is_fixed(key: Key, value: Any) -> bool:
     """Return whether all processes keep an option: a value with \\$ cannot be handed over."""
-    return _is_in(_AGREED, key) or "\\$" in str(value)
+    return _is_in(AGREED, key) or "\\$" in str(value)
 
 
 def _shown(keys: Iterable[Key]) -> str:

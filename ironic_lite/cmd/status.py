@@ -380,9 +380,13 @@ def write_reading(argv: Sequence[str]) -> None:
             lines = examiner.lines(prog, STARTS_OF.get(prog, STARTS), subject)
             findings = examiner.Examiner().examine(lines, DOCTOR_SECONDS)
         faults = [one.text for one in findings if one.status is Status.FAILED]
-        found: object = (config.version(), entry.read_again(conf), faults)
+        unknown = (f"{one.name}: {one.text}" for one in findings if one.status is Status.UNKNOWN)
+        found: object = (config.version(), entry.read_again(conf), faults or list(unknown))
     except errors.Error as why:
         found = (config.version(), None, [why.message])
+    except Exception as why:
+        entry.LOG.exception("The configuration cannot be checked")
+        found = (config.version(), None, [f"its checks end by a fault: {type(why).__name__}"])
     with open(int(number), "wb") as answer:
         answer.write(pickle.dumps(found))
 

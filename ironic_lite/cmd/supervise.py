@@ -232,7 +232,7 @@ class StopRequest:
 
 _STEADY = 10.0  # seconds of life after which the count of deaths in a row starts again
 _SHORTEST_PAUSE = 0.1
-_LONGEST_PAUSE = 10.0
+LONGEST_PAUSE = 10.0
 
 
 @functools.cache
@@ -270,25 +270,36 @@ def wait_for_flags(flags: Sequence[Flag]) -> None:
 
 
 class Channel:
-    """Values of options for a child, and for those that replace it."""
+    """Values of options for a child, and for those that replace it.
 
-    def __init__(self) -> None:
+    Each message has all values that the child can use, so the next one makes up for a lost one.
+    """
+
+    def __init__(self, conf: Configuration) -> None:
+        self._conf = conf
+        self.begun: entry.Values = {}
+        """The values with which the child was started."""
         self._given, self._taken = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._given.setblocking(False)
 
-    def send(self, values: entry.Values) -> None:
-        """Send values to the child; it does not have to be up.
+    def begin(self) -> None:
+        """Note the values with which a child is started now."""
+        self.begun = entry.read_values(self._conf)
+
+    def send(self) -> None:
+        """Send the values of this process to the child; it does not have to be up.
 
         :raises OSError: they are too many, or the child does not take those before them.
         """
+        values = entry.of_conductors(entry.read_values(self._conf))
         self._given.send(pickle.dumps(values))
 
-    def follow(self, conf: Configuration) -> None:
+    def follow(self) -> None:
         """Use all values that are sent from now on; a child calls this."""
 
         def follow() -> None:
             while True:
-                use_values(conf, pickle.loads(self._taken.recv(_LARGEST)))
+                use_values(self._conf, pickle.loads(self._taken.recv(_LARGEST)))
 
         threading.Thread(target=follow, name="reload", daemon=True).start()
 
@@ -322,9 +333,12 @@ class Child:
     ) -> None:
         self.name = name
         self.channel = channel
+        self.ready = Ready()
         self.pid = 0
         self.former = 0
         """The process that serves until the one that replaces it can; 0 without one."""
+        self.kept = False
+        """Whether the last process that was to replace it has ended."""
         self.start_at: float | None = None
         """The time of its next start; None while it runs."""
         self.stop_seconds = stop_seconds
@@ -348,6 +362,8 @@ class Child:
         # Children share all memory that they do not write to. A garbage collection would write to
         # all objects that are not frozen.
         gc.freeze()
+        if self.channel is not None:
+            self.channel.begin()
         self.start_at = None
         self._started = time.monotonic()
         line = _parent_socket()
@@ -425,7 +441,7 @@ class Child:
 
     def replace(self) -> bool:
         """Start another process beside this one; return whether the system allowed it."""
-        self.former = self.pid
+        self.former, self.kept = self.pid, False
         self.start()
         if self.pid == self.former or not self.pid:
             self.keep_former()
@@ -433,14 +449,14 @@ class Child:
 
     def keep_former(self) -> None:
         """Go back to the process that was to be replaced."""
-        self.pid, self.former, self.start_at = self.former, 0, None
+        self.pid, self.former, self.start_at, self.kept = self.former, 0, None, True
 
     def died(self) -> None:
         """Record its death and schedule its restart, later after each death in a row."""
         now = time.monotonic()
         self._deaths = 1 if now - self._started > _STEADY else self._deaths + 1
         pause = _SHORTEST_PAUSE * 2 ** min(self._deaths - 1, 10)
-        self.start_at = now + min(_LONGEST_PAUSE, pause)
+        self.start_at = now + min(LONGEST_PAUSE, pause)
         self.pid = 0
 
 
@@ -481,6 +497,8 @@ process.
 """
 _REPLACING_SECONDS = 60.0
 """Most seconds until a replacement serves, or has ended."""
+_MOST_TRIES = 10
+"""New processes for one that is replaced, if they end before they serve."""
 _LOOK = 3600.0
 """Seconds without any event after which the children are checked."""
 _LARGEST = 1 << 20
@@ -490,32 +508,33 @@ _LARGEST = 1 << 20
 class Renewal:
     """Replaces children one after the other, so that they serve with what files have now.
 
-    The next one is replaced after the one before it has ended.
+    The next one is replaced after the one before it has ended. A new process that ends before it
+    serves is followed by another one, ten times at most.
 
     :param children: processes that serve beside each other, and set ``ready`` when they begin.
     :param due: returns whether to replace all of them; asked every ``pause`` seconds.
     """
 
-    def __init__(
-        self, children: Sequence[Child], due: Callable[[], bool], pause: float, ready: Ready
-    ) -> None:
-        self._children, self._due, self._pause, self._ready = children, due, pause, ready
+    def __init__(self, children: Sequence[Child], due: Callable[[], bool], pause: float) -> None:
+        self._children, self._due, self._pause = children, due, pause
         self._left: list[Child] = []
         self._current: Child | None = None
         self._asked = time.monotonic()
-        self._limit = 0.0
+        self._limit = self._next = 0.0
         self._stopped = False
+        self._failed = 0
+        """New processes of the present child that have ended, one after the other."""
 
     def begin(self) -> None:
         """Replace all of them, also those that were replaced a moment ago."""
-        self._left = list(self._children)
+        self._left, self._failed, self._next = list(self._children), 0, 0.0
 
     def step(self) -> float:
         """Do what is due; return the seconds until the next step."""
         now = time.monotonic()
         if self._current is not None:
             self._follow(self._current, now)
-        if self._current is None and self._left:
+        if self._current is None and self._left and now >= self._next:
             self._begin(self._left.pop(0), now)
         if self._current is not None or self._left:
             return _REPLACING
@@ -530,15 +549,28 @@ class Renewal:
         # One that is restarted anyway reads the new files.
         if not child.pid:
             return
-        self._ready.clear()
-        if child.replace():
-            self._current, self._limit, self._stopped = child, now + _REPLACING_SECONDS, False
+        child.ready.clear()
+        self._current, self._limit, self._stopped = child, now + _REPLACING_SECONDS, False
+        if not child.replace():
+            self._end(child, now)
+
+    def _end(self, child: Child, now: float) -> None:
+        """Go on with the next child, or later with this one if its new process has ended."""
+        self._current = None
+        self._failed = self._failed + 1 if child.kept else 0
+        if self._failed == _MOST_TRIES:
+            advice = "correct the cause, which the log has, and send SIGHUP"
+            LOG.error("%s is not replaced after %d tries: %s", child.name, self._failed, advice)
+            self._failed = 0
+        elif self._failed and child not in self._left:
+            self._left.insert(0, child)
+            self._next = now + min(LONGEST_PAUSE, _SHORTEST_PAUSE * 2**self._failed)
 
     def _follow(self, child: Child, now: float) -> None:
         """Stop the former process once the new one serves."""
         if not child.former:
-            self._current = None  # it has ended, or the new one has died
-        elif not self._stopped and self._ready.for_a_while():
+            self._end(child, now)  # it has ended, or the new one has died
+        elif not self._stopped and child.ready.for_a_while():
             os.kill(child.former, signal.SIGTERM)
             self._stopped, self._limit = True, now + (child.stop_seconds or _REPLACING_SECONDS)
         elif now > self._limit and self._stopped:
@@ -550,7 +582,7 @@ class Renewal:
 
 
 class Ready:
-    """Tells a parent that the child started last has begun to serve."""
+    """Tells a parent that the last process of a child has begun to serve."""
 
     def __init__(self) -> None:
         self._flag = Flag()
@@ -587,24 +619,30 @@ def reload(
     conf: Configuration,
     prog: str,
     renewal: Renewal | None = None,
-    conductors: Sequence[Child] = (),
+    followers: Sequence[Child] = (),
 ) -> entry.Reload:
     """Return what reads the configuration again at SIGHUP.
 
+    Children that are started later have all of its values, as those of a restart.
+
     :param renewal: replaces the processes of the API, if this program has some.
-    :param conductors: the children that are conductors.
+    :param followers: the children with a channel: conductors and their file server.
     """
 
-    def use(values: entry.Values, of_conductor: entry.Values) -> None:
-        use_values(conf, values if renewal is not None else of_conductor)
-        for child in conductors:
+    def use(values: entry.Values) -> list[entry.Values]:
+        alone = renewal is None and not followers
+        use_values(conf, entry.of_conductors(values) if alone else values)
+        begun = []
+        for child in followers:
+            assert child.channel is not None
+            begun.append(child.channel.begun)
             try:
-                assert child.channel is not None
-                child.channel.send(of_conductor)
+                child.channel.send()
             except OSError as why:
                 LOG.error("%s keeps the values that it has: %s", child.name, why)
         if renewal is not None:
             renewal.begin()
+        return begun
 
     return entry.Reload(conf, prog, use)
 
@@ -662,7 +700,7 @@ def _watch_children(
         for child, status in _reap_children(children):
             if status == entry.EXIT_CONFIG and child.lives == 1:
                 return status
-            LOG.error("%s ended %s; it is restarted", child.name, _exit_text(status))
+            _log_end(child, status)
         waited = {*stops, signal.SIGHUP, LOG_LEVEL, signal.SIGCHLD}
         pause = _seconds_to_next_start(children)
         pause = min([pause, *(one.step() for one in (reload, renewal) if one is not None)])
@@ -691,12 +729,19 @@ def _start_due(children: Sequence[Child]) -> None:
             child.start()
 
 
-def _exit_text(status: int) -> str:
-    return f"with status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
+def _log_end(child: Child, status: int) -> None:
+    how = f"with status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
+    if child.pid:
+        LOG.warning("%s: its replacement ended %s", child.name, how)
+    else:
+        LOG.error("%s ended %s; it is restarted", child.name, how)
 
 
 def _reap_children(children: Sequence[Child]) -> list[tuple[Child, int]]:
-    """Return the dead children with their status, or minus their signal."""
+    """Return the dead children with their status, or minus their signal.
+
+    A child whose replacement has ended goes back to its former process.
+    """
     found = []
     for child in children:
         if child.former and os.waitpid(child.former, os.WNOHANG)[0]:
@@ -704,16 +749,13 @@ def _reap_children(children: Sequence[Child]) -> list[tuple[Child, int]]:
         if not child.pid:
             continue
         pid, code = os.waitpid(child.pid, os.WNOHANG)
-        if pid and child.former:
-            LOG.error(
-                "%s: its replacement ended %s",
-                child.name,
-                _exit_text(os.waitstatus_to_exitcode(code)),
-            )
+        if not pid:
+            continue
+        if child.former:
             child.keep_former()
-        elif pid:
+        else:
             child.died()
-            found.append((child, os.waitstatus_to_exitcode(code)))
+        found.append((child, os.waitstatus_to_exitcode(code)))
     return found
 
 
@@ -774,7 +816,7 @@ def children(
 
     def conduct(host: str, flag: Flag, channel: Channel) -> int:
         conf.set_override("host", host)
-        channel.follow(conf)
+        channel.follow()
         # Loaded here, unless the parent has loaded it for all.
         loaded = entry.load("ironic_lite.cmd.conductor")
         status: int = loaded.conduct(conf, prepared=prepared, registered=flag.set)
@@ -792,7 +834,7 @@ def children(
             channel=channel,
         )
         for host, flag in zip(hosts, up, strict=True)
-        for channel in (Channel(),)
+        for channel in (Channel(conf),)
     ]
 
 
@@ -808,12 +850,14 @@ def file_servers(conf: Configuration) -> list[Child]:
     """
     if conf.conductor.processes == 1 or conf.deploy.http_port is None:
         return []
-    body = functools.partial(_serve_files, conf)
-    return [Child("file server", body, stop_seconds=_FILES_SECONDS)]
+    channel = Channel(conf)
+    body = functools.partial(_serve_files, conf, channel)
+    return [Child("file server", body, stop_seconds=_FILES_SECONDS, channel=channel)]
 
 
-def _serve_files(conf: Configuration) -> int:
+def _serve_files(conf: Configuration, channel: Channel) -> int:
     stop = StopRequest()
+    channel.follow()
     server = entry.load("ironic_lite.conductor.fileserver").configured(conf)
     server.start()
     stop.wait()

@@ -16,9 +16,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import requests
 
 from ironic_lite.core import certificate_files
 from tests.support import certificates, service
+from tests.support.ports import free_port
 from tests.support.service import API_UP, CONDUCTOR_UP, HOST, PATIENCE, Program, Service, until
 
 READ = "SIGHUP: the configuration was read again"
@@ -294,7 +296,7 @@ def test_options_of_the_api_wait_together_for_a_restart(up: tuple[Service, Progr
 
 def test_conductor_without_a_supervisor_reads_its_configuration_again() -> None:
     with service.service() as found:
-        found._put_database()
+        found.put_database()
         program = found.start("ironic-lite-conductor")
         until(lambda: program.pids(CONDUCTOR_UP), "the conductor")
         change(found, "DEFAULT", "debug = true")
@@ -308,4 +310,52 @@ def test_conductor_without_a_supervisor_reads_its_configuration_again() -> None:
             until(functools.partial(has_said, program, line), line)
         change(found, "conductor", "max_concurrent_clean = none")
         assert "'none' is not a whole number" in reload(program)
+        assert program.stop() == 0
+
+
+PROCESSES = """\
+processes = 2
+[deploy]
+http_host = 127.0.0.1
+http_port = {port}
+"""
+LATE = "[conductor]workers_pool_size: takes effect at a restart"
+DEBUG = r"^\S+ \S+ (?P<pid>\d+) DEBUG "
+
+
+def are_up(program: Program, count: int) -> bool:
+    return len(program.pids(CONDUCTOR_UP)) == count
+
+
+def logs_debug(program: Program, pid: int) -> bool:
+    return pid in program.pids(DEBUG)
+
+
+def test_processes_of_a_conductor_and_their_file_server_use_new_values() -> None:
+    port = free_port()
+    with service.service(PROCESSES.format(port=port)) as found:
+        found.put_database()
+        program = found.start("ironic-lite-conductor")
+        until(lambda: len(program.pids(CONDUCTOR_UP)) == 2, "both conductors")
+        change(found, "DEFAULT", "debug = true")
+        change(found, "conductor", "workers_pool_size = 50")
+        assert "changed: [DEFAULT]debug\n" in reload(program)
+        until(lambda: LATE in program.said(), "the option that is late")
+        requests.get(f"http://127.0.0.1:{port}/missing", timeout=PATIENCE)
+        until(lambda: "GET /missing" in program.said(), "the log of the file server")
+        # A process that a crash ends starts with the values that were read last.
+        for number in (0, 1):
+            killed, other = (program.pids(CONDUCTOR_UP)[place] for place in (number, number + 1))
+            os.kill(killed, signal.SIGKILL)
+            until(functools.partial(are_up, program, number + 3), "another one")
+            until(functools.partial(logs_debug, program, other), "the end of a connection")
+        last = program.pids(CONDUCTOR_UP)[2:]
+        family = service.family(program.pid)
+        (files,) = [one.pid for one in family if one.pid not in {program.pid, *last}]
+        os.kill(files, signal.SIGKILL)
+        until(lambda: "file server ended by SIGKILL" in program.said(), "its death")
+        assert "changed: nothing\n" in reload(program)
+        change(found, "conductor", "workers_pool_size = 100")
+        reload(program)
+        until(lambda: program.said().count(LATE) == 2, "an option that differs from the last start")
         assert program.stop() == 0

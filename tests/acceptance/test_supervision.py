@@ -215,6 +215,93 @@ def test_a_signal_that_was_ignored_at_the_start_stays_ignored() -> None:
             program.clear()
 
 
+# Replacements of processes that serve.
+
+RENEWED = """\
+def body(name):
+    child = children[name]
+    name = f"{{name}}-{{child.lives}}"
+    note(name)
+    {life}
+    child.ready.set()
+    note(f"{{name}}-serves")
+    stop.wait()
+    note(f"{{name}}-stopped")
+    return 0
+
+
+supervise.LONGEST_PAUSE = 0.2
+children = {{name: supervise.Child(name, lambda name=name: body(name)) for name in ("one", "two")}}
+left = ["due"]
+renewal = supervise.Renewal(
+    [*children.values()], lambda: (folder / "due").exists() and bool(left and left.pop()), 0.1
+)
+sys.exit(supervise.supervise([*children.values()], renewal=renewal))
+"""
+DYING = "if {dies}:\n        return 7\n    stop = supervise.StopRequest()"
+SLOW_TO_SERVE = """\
+stop = supervise.StopRequest()
+    if child.name == "one" and child.lives:
+        with stop.at_once():
+            while not (folder / "open").exists():
+                time.sleep(0.1)"""
+
+
+@contextlib.contextmanager
+def renewed(life: str) -> Iterator[tuple[Program, pathlib.Path]]:
+    """Run two children of which the first is replaced, and then the second."""
+    with running(RENEWED.format(life=life)) as (program, path):
+        for name in ("one", "two"):
+            service.until(lambda: notes(path, f"{name}-0-serves"), name)  # noqa: B023
+        path.with_name("due").touch()
+        yield program, path
+
+
+def test_a_replacement_that_dies_is_followed_by_another() -> None:
+    with renewed(DYING.format(dies="child.name == 'one' and 0 < child.lives < 4")) as (
+        program,
+        path,
+    ):
+        service.until(lambda: notes(path, "two-0-stopped"), "the end of both former processes")
+        assert notes(path, "one-4-serves")
+        assert notes(path, "one-0-stopped")
+        assert program.said().count("WARNING one: its replacement ended with status 7") == 3
+        assert "ERROR" not in program.said()
+        assert program.stop() == 0
+
+
+def test_a_process_whose_replacements_always_die_stays_and_the_next_is_replaced() -> None:
+    with renewed(DYING.format(dies="child.name == 'one' and child.lives")) as (program, path):
+        service.until(lambda: notes(path, "two-0-stopped"), "the end of the second process")
+        assert "ERROR one is not replaced after 10 tries: correct the cause" in program.said()
+        assert notes(path, "one-10")
+        assert not notes(path, "one-11")
+        assert not notes(path, "one-0-stopped")
+        assert program.stop() == 0
+        assert notes(path, "one-0-stopped")
+
+
+def test_restart_of_a_process_does_not_count_for_the_replacement_of_another() -> None:
+    with renewed(SLOW_TO_SERVE) as (_, path):
+        service.until(lambda: notes(path, "one-1"), "the replacement")
+        os.kill(notes(path, "two-0-serves")[0][0], signal.SIGKILL)
+        restarted = service.until(lambda: notes(path, "two-1-serves"), "the restart")
+        service.until(lambda: time.monotonic() > restarted[0][1] + 5, "its time to open a socket")
+        assert not notes(path, "one-0-stopped")
+        path.with_name("open").touch()
+        service.until(lambda: notes(path, "one-0-stopped"), "the end of the former process")
+        assert notes(path, "one-1-serves")
+
+
+def test_a_stop_during_a_replacement_is_no_error() -> None:
+    with renewed(SLOW_TO_SERVE) as (program, path):
+        service.until(lambda: notes(path, "one-1"), "the replacement")
+        assert program.stop() == 0
+        assert notes(path, "one-0-stopped")
+        for word in ("ERROR", "WARNING"):
+            assert word not in program.said()
+
+
 # Signals of every number to every process: it goes on serving, or ends in order and comes back.
 
 FATAL = {

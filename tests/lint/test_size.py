@@ -16,12 +16,12 @@ ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
     "ironic_lite.api": (13_830, 59),
     "ironic_lite.checks": (1_320, 8),
-    "ironic_lite.cmd": (1_980, 10),
+    "ironic_lite.cmd": (2_010, 10),
     "ironic_lite.conductor": (9_330, 54),
-    "ironic_lite.core": (4_870, 24),
-    "ironic_lite.db": (5_720, 35),
+    "ironic_lite.core": (4_880, 24),
+    "ironic_lite.db": (5_730, 35),
     "ironic_lite.domain": (5_990, 34),
-    "ironic_lite.drivers": (14_650, 67),
+    "ironic_lite.drivers": (14_670, 67),
     "ironic_lite.errors": (420, 1),
     "ironic_lite.features": (5_010, 34),
     "ironic_lite.feed": (370, 1),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_610, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 68_600, "tokens": 588_800, "files": 357, "small": 65, "single": 62}
+ALL = {"lines": 68_670, "tokens": 589_300, "files": 357, "small": 65, "single": 62}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

@@ -207,7 +207,7 @@ class Service:
         self.session.trust_env = False
         self._programs: list[Program] = []
 
-    def _put_database(self) -> None:
+    def put_database(self) -> None:
         """Spare the service the migrations; one with a server for its database ignores the file."""
         state = self.folder / "state"
         with contextlib.suppress(FileExistsError):
@@ -219,7 +219,7 @@ class Service:
     def start(self, script: str = "ironic-lite", *words: str, host: str | None = None) -> Program:
         """Start a program; ``words`` end its command line, ``host`` names its conductor."""
         if self._migrated and script == "ironic-lite":
-            self._put_database()
+            self.put_database()
         command = [str(SCRIPTS / script), "--config-file", str(self.settings), *words]
         if host is not None:
             named = self.folder / f"{host}.conf"

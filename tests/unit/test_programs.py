@@ -11,6 +11,7 @@ import pathlib
 import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -336,12 +337,85 @@ def test_texts_of_libraries_are_compared_and_those_of_ironic_are_not(
     assert set(others) == {("DEFAULT", "log_date_format"), ("keystone_authtoken", "auth_url")}
 
 
+def test_options_of_libraries_are_compared_before_and_after_their_use(
+    tmp_path: pathlib.Path,
+) -> None:
+    conf = loaded(tmp_path, "conn_pool_ttl = 60\n")
+    before = entry.read_again(conf).others
+    conf.register_opts([cfg.IntOpt("conn_pool_ttl")])  # as oslo.messaging does
+    assert entry.read_again(conf).others == before == {("DEFAULT", "conn_pool_ttl"): ["60"]}
+
+
+CRASHING = """
+import sys
+from ironic_lite.cmd import status
+from ironic_lite.domain.examination import Check
+
+def find(subject):
+    raise {what}
+
+check = Check("options", "", find, "")
+status.STARTS_OF["ironic-lite-api"] = [check]
+status.write_reading(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (CRASHING.format(what="ValueError('hunter2')"), "options: the check itself has failed"),
+        (
+            CRASHING.replace("status.STARTS_OF", "del status.MachineSubject\nstatus.STARTS_OF"),
+            "its checks end by a fault: NameError",
+        ),
+    ],
+)
+def test_crash_of_a_check_refuses_the_configuration(
+    tmp_path: pathlib.Path, script: str, reason: str
+) -> None:
+    settings, answer = tmp_path / "some.conf", tmp_path / "answer"
+    settings.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    with answer.open("wb") as out:
+        words = [str(out.fileno()), config.API, f"--config-file={settings}"]
+        done = subprocess.run(
+            [sys.executable, "-c", script, *words], pass_fds=[out.fileno()], check=False
+        )
+    assert done.returncode == 0
+    _, _, faults = pickle.loads(answer.read_bytes())
+    assert faults == [reason]
+
+
+def test_second_request_during_a_reading_is_served_after_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(entry.LOG, "handlers", [caplog.handler])
+    reader, end = tmp_path / "reader", tmp_path / "end"
+    reader.write_text(f"#!/bin/sh\nwhile [ ! -e {end} ]; do sleep 0.01; done\nexit 1\n")
+    reader.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(reader))
+    reload = entry.Reload(loaded(tmp_path, ""), config.API, lambda _: [])
+    reload.request()
+    reload.step()
+    for _ in range(2):  # a signal that comes while it reads may be merged with the next one
+        reload.request()
+        reload.step()
+    end.touch()
+    while reload.step() < 1:
+        time.sleep(0.01)
+    assert caplog.text.count("ended with status 1") == 2
+
+
 def test_program_whose_reader_fails_keeps_its_values(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(entry.LOG, "handlers", [caplog.handler])
-    used: list[object] = []
-    reload = entry.Reload(loaded(tmp_path, ""), config.API, lambda *values: used.append(values))
+    used: list[entry.Values] = []
+
+    def use(values: entry.Values) -> list[entry.Values]:
+        used.append(values)
+        return []
+
+    reload = entry.Reload(loaded(tmp_path, ""), config.API, use)
     reload.request()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
     reload.step()
