@@ -320,6 +320,8 @@ _LONGEST = 4096
 """A longer secret, such as a configuration drive, does not fit in a line."""
 _WHOLE_WORDS = 8
 """Secrets below this length are only hidden as whole words."""
+_SHORTEST_LINE = 16
+"""Least length of a line of a secret that is hidden by itself, as texts show such secrets."""
 _WORDS_OF_NOTES = frozenset({"deploy", "rescue", "instance", "cdrom", "disk", "usb"})
 """Values in notes of drivers beside secrets, which texts about steps and media need."""
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>]+", re.IGNORECASE)
@@ -442,10 +444,11 @@ def _password_of(url: str) -> str | None:
 
 
 def _forms(secret: str) -> set[str]:
-    """Return a secret as texts show it: as it is, in JSON, in Python, and in URLs."""
+    """Return a secret as texts show it: as it is, by lines, in JSON, in Python, and in URLs."""
+    lines = (line for line in map(str.strip, secret.splitlines()) if len(line) >= _SHORTEST_LINE)
     in_json = (json.dumps(secret, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
     in_urls = (urllib.parse.quote(secret, safe=safe) for safe in ("", "/"))
-    return {secret, repr(secret)[1:-1], *in_json, *in_urls} - {""}
+    return {secret, repr(secret)[1:-1], *lines, *in_json, *in_urls} - {""}
 
 
 def _word(text: str) -> str:

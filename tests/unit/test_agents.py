@@ -144,6 +144,30 @@ def test_secrets_in_logs_are_masked_and_the_archive_stays_whole() -> None:
         assert word in text
 
 
+KEY = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *["MIIEow" * 10] * 3, "AA==", "-----END RSA"])
+CUT_KEY = b"-----BEGIN PRIVATE KEY-----\nMIIEcut\n"
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_all_lines_of_a_private_key_in_logs_are_masked(known: bool) -> None:
+    told = [f"Nov 30 host agent[7]: {line}" for line in ("before", *KEY.split("\n"), "after")]
+    if known:  # without its first line, such as after a rotation
+        told.remove(f"Nov 30 host agent[7]: {KEY.split()[0]} RSA PRIVATE KEY-----")
+    journal = "\n".join(told).encode()
+    files = {"cut.pem": CUT_KEY, "journal": journal, "ps": b"1 init\n"}
+    secret = {"instance_info": {"private_key": KEY}} if known else {}
+    kept = logs.without_secrets(packed(**files), masking.mask_of_node(secret))
+    with tarfile.open(fileobj=io.BytesIO(kept), mode="r:gz") as found:
+        read = {one.name: content.read() for one in found if (content := found.extractfile(one))}
+    assert {name: len(content) for name, content in read.items()} == {
+        name: len(content) for name, content in files.items()
+    }
+    assert b"MIIE" not in b"".join(read.values())
+    for word in (b": before\n", b": after"):
+        assert word in read["journal"]
+    assert read["ps"] == b"1 init\n"
+
+
 def test_damaged_logs_are_kept_without_secrets_up_to_the_damage() -> None:
     whole = b"one\npassword=pa55word, plain\n"
     masked = b"one\npassword=******, plain  \n"

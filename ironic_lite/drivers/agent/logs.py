@@ -72,20 +72,33 @@ def _end_of(file: IO[bytes]) -> bytes:
 
 _LONGEST_LINE = 1024 * 1024
 _PIECE = re.compile(rb"[^\n\0]+")
+_KEY_BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY( BLOCK)?-----")
+_KEY_END = b"-----END "
+_KEY_LINES = 256
+"""Most lines of a private key; a log may end within one."""
 
 
 def without_secrets(packed: bytes, hide: Callable[[str], str]) -> bytes:
     """Return logs with their secrets masked, up to their first damage.
 
-    Each line keeps its length, so an archive stays one without being taken apart.
+    Each line keeps its length, so an archive stays one without being taken apart. All lines of a
+    private key in PEM are masked, also those of others between them.
 
     :param packed: logs, compressed by gzip or not.
     :param hide: masks a line.
     """
 
+    left = 0  # lines that may belong to a key
+
     def masked(piece: re.Match[bytes]) -> bytes:
+        nonlocal left
         text = piece[0].decode("utf-8", "surrogateescape")
-        shown, size = hide(text), len(piece[0])
+        if _KEY_BEGIN.search(piece[0]):
+            left = _KEY_LINES
+        elif piece.string[: piece.start()].endswith(b"\0"):
+            left = 0  # another file of the archive
+        shown, size = masking.MASK if left else hide(text), len(piece[0])
+        left = 0 if _KEY_END in piece[0] else max(0, left - 1)
         return shown.encode("utf-8", "surrogateescape")[:size].ljust(size)
 
     if not packed.startswith(_GZIP):
