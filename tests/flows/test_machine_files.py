@@ -198,6 +198,30 @@ def test_boot_files_that_fail_are_tried_again(
     assert len(scripts(root)) == 2
 
 
+def test_a_node_without_a_port_that_boots_warns_once_until_its_ports_change(
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    conductor = start("here")
+    node = waiting(conductor, tmp_path)
+    (card,) = conductor.database.read(lambda conn: ports.of_node(conn, node))
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
+
+    def boots(value: bool) -> None:
+        change = {"pxe_enabled": value}
+        conductor.database.write(lambda conn: ports.update(conn, card.uuid, change))
+
+    boots(False)
+    for _ in range(3):
+        look(watch, conductor)
+    assert caplog.text.count("has no port with pxe_enabled") == 1
+    boots(True)
+    look(watch, conductor)
+    assert len(scripts(root)) == 1
+
+
 def test_a_bug_with_one_node_leaves_no_other_without_its_files(
     start: Callable[..., conductor_fixture.ConductorFixture],
     root: pathlib.Path,
