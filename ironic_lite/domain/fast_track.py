@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
 
 KEY = "fast_track"
@@ -24,15 +23,14 @@ def wanted(driver_info: JsonView, default: bool) -> bool:
     return default if (found := _read_flag(driver_info.get(KEY))) is None else found
 
 
-def check(driver_info: JsonView) -> None:
-    """Refuse a value other than a boolean.
+def read(value: object) -> bool:
+    """Read a boolean or a word for one.
 
-    :raises errors.InvalidParameter: naming ``driver_info/fast_track``.
+    :raises ValueError: it is neither.
     """
-    flag = driver_info.get(KEY)
-    if flag is not None and _read_flag(flag) is None:
-        reason = f"{flag!r} is neither true nor false"
-        raise errors.InvalidParameter(path=f"driver_info/{KEY}", reason=reason)
+    if (found := _read_flag(value)) is None:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return found
 
 
 def _read_flag(value: object) -> bool | None:

@@ -65,6 +65,7 @@ from ironic_lite.drivers.contract.driver import (
 )
 from ironic_lite.drivers.contract.interface import Interface
 from ironic_lite.drivers.contract.task import Agent, Cards, Task
+from ironic_lite.drivers.settings import DriverField
 from ironic_lite.records import Node, Port, Portgroup, StoredStep
 
 __all__ = [
@@ -98,6 +99,7 @@ __all__ = [
     "Console",
     "Deploy",
     "Driver",
+    "DriverField",
     "Effects",
     "Firmware",
     "FirmwareComponent",

@@ -26,6 +26,7 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.core.options import HARDWARE_TYPE, NOT_BUILT, Configuration
 from ironic_lite.domain import fields, inspection, step_lists, steps
 from ironic_lite.drivers import base
+from ironic_lite.drivers.settings import DriverField, details
 
 # Placeholder for an interface that this conductor lacks or must not call.
 
@@ -506,12 +507,29 @@ class Registry:
 
         :raises errors.DriverNotFound: this conductor does not have the hardware type.
         """
-        self._check_driver(hardware_type)
         found: dict[str, str] = {}
-        for kind, offered in self._choices[hardware_type].items():
-            if offered.default is not None:
-                found.update(self.interfaces[kind][offered.default].get_properties())
+        for interface in self._default_interfaces(hardware_type):
+            found.update(interface.get_properties())
         return dict(sorted(found.items()))
+
+    def property_details(self, hardware_type: str) -> Json:
+        """Return ``{driver_info key: facts for a form}`` of the default interfaces.
+
+        The keys of an interface that only describes them are a group named after the driver.
+
+        :raises errors.DriverNotFound: this conductor does not have the hardware type.
+        """
+        groups: dict[str, dict[str, DriverField]] = {}
+        for interface in self._default_interfaces(hardware_type):
+            grouped = interface.property_groups()
+            described = {
+                name: DriverField(str, text, required=text.endswith("Required."))
+                for name, text in interface.get_properties().items()
+                if not any(name in some for some in grouped.values())
+            }
+            for group, some in (*grouped.items(), (hardware_type, described)):
+                groups.setdefault(group, {}).update(some)
+        return details(groups)
 
     def logical_disk_properties(self, hardware_type: str) -> dict[str, str]:
         """Return ``{key of a logical disk: description}`` of the default raid interface.
@@ -525,6 +543,11 @@ class Registry:
         if not isinstance(found, base.RAID):
             raise errors.UnsupportedDriverExtension(driver=hardware_type, extension="raid")
         return found.get_logical_disk_properties()
+
+    def _default_interfaces(self, hardware_type: str) -> list[base.Interface]:
+        self._check_driver(hardware_type)
+        chosen = ((kind, one.default) for kind, one in self._choices[hardware_type].items())
+        return [self.interfaces[kind][name] for kind, name in chosen if name is not None]
 
     def _check_driver(self, hardware_type: str) -> None:
         if hardware_type not in self._choices:

@@ -1,4 +1,4 @@
-"""Table of driver_info keys with parsers and descriptions. Pure."""
+"""Table of driver_info keys with parsers and facts for forms. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, JsonView
 
 
@@ -15,15 +16,31 @@ from ironic_lite.core.json_types import Json, JsonView
 class DriverField:
     """One key of driver_info.
 
-    ``read`` returns the parsed value, or raises ValueError with the fault, but never with a secret.
+    ``read`` returns the parsed value, or raises ValueError or errors.InvalidParameter with the
+    fault, but never with a secret.
+    ``default`` is a value or the name of an option, ``example`` a value.
     """
 
     read: Callable[[object], Any]
     description: str
     required: bool = False
+    default: str | None = None
+    example: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the description with the default, for Ironic's list of properties."""
+        default = f" Default {self.default}." if self.default else ""
+        return f"{self.description}{' Required.' if self.required else default}"
 
 
 DriverFields = Mapping[str, DriverField]
+GroupedFields = Mapping[str, DriverFields]
+
+BMC, BOOT, RAMDISK, IMAGE, REHEARSAL = GROUPS = ("BMC", "Boot", "Ramdisk", "Image", "Rehearsal")
+"""Groups of keys, in the order of forms; groups of other drivers follow."""
+
+_FACTS = ("required", "default", "example", "description")
 
 TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
 FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
@@ -43,6 +60,18 @@ def flag(value: object) -> bool:
     if word not in TRUE | FALSE:
         raise ValueError("must be true or false")
     return word in TRUE
+
+
+def one_of(*words: str, case: Callable[[str], str] = str.lower) -> Callable[[object], str]:
+    """Return a reader of one of these words, also as a number, such as the version 1.2."""
+
+    def read(value: object) -> str:
+        word = case(str(value).strip()) if isinstance(value, str | float) else ""
+        if word not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return word
+
+    return read
 
 
 def text(value: object) -> str:
@@ -85,11 +114,31 @@ def values(fields: DriverFields, driver_info: JsonView, where: str = "driver_inf
             continue
         try:
             found[name] = field.read(driver_info[name])
-        except ValueError as why:
-            raise errors.InvalidParameter(path=f"{where}/{name}", reason=str(why)) from None
+        except (ValueError, errors.InvalidParameter) as why:
+            reason = why.facts["reason"] if isinstance(why, errors.Error) else str(why)
+            raise errors.InvalidParameter(path=f"{where}/{name}", reason=reason) from None
     return found
 
 
-def properties(fields: DriverFields) -> dict[str, str]:
+def missing(fields: DriverFields, driver_info: JsonView) -> list[str]:
+    """Return the required keys without a value."""
+    return [name for name, field in fields.items() if field.required and absent(driver_info, name)]
+
+
+def properties(groups: GroupedFields) -> dict[str, str]:
     """Return ``{driver_info key: description}``."""
-    return {name: field.description for name, field in fields.items()}
+    return {name: field.text for fields in groups.values() for name, field in fields.items()}
+
+
+def details(groups: GroupedFields) -> Json:
+    """Return ``{driver_info key: facts for a form}``; ``order`` is the place in the form."""
+    listed = [(group, name) for group in (*GROUPS, *groups) for name in groups.get(group, ())]
+    return {
+        name: {
+            "group": group,
+            "order": order,
+            "secret": masking.secret(name),
+            **{fact: getattr(groups[group][name], fact) for fact in _FACTS},
+        }
+        for order, (group, name) in enumerate(dict.fromkeys(listed), 1)
+    }

@@ -71,6 +71,13 @@ class Conductor(Protocol):
     def get_driver_properties(self, context: Context, *, driver: str) -> dict[str, str]:
         """Return ``{driver_info key: description}`` of a driver's default interfaces."""
 
+    def get_driver_property_details(self, context: Context, *, driver: str) -> Json:
+        """Return ``{driver_info key: facts}`` of a driver's default interfaces, for forms.
+
+        The facts are ``group``, ``order``, ``required``, ``secret``, ``default``, ``example`` and
+        ``description``.
+        """
+
     def get_raid_logical_disk_properties(self, context: Context, *, driver: str) -> dict[str, str]:
         """Return ``{key of a logical disk: description}`` of a driver's default RAID.
 

@@ -254,3 +254,14 @@ def test_a_conductor_tells_the_properties(api: Client, recorder: Recorder) -> No
     assert api.get("/v1/drivers/nothing/properties").status == 404
     recorder.answers["get_driver_properties"] = errors.NoConductor(host=HOST)
     assert api.get("/v1/drivers/redfish/properties").status == 503
+
+
+@pytest.mark.parametrize("version", [1, 115])
+def test_a_conductor_tells_what_forms_show(api: Client, recorder: Recorder, version: int) -> None:
+    told = {"redfish_address": {"group": "BMC", "order": 1, "required": True}}
+    recorder.answers["get_driver_property_details"] = told
+    path = "/v1/drivers/{}/properties/detail"
+    assert api.at(version).get(path.format("redfish")).json == told
+    assert recorder.calls == [("get_driver_property_details", {"driver": "redfish"})]
+    assert api.get(path.format("nothing")).status == 404
+    assert api.post(path.format("redfish"), {}).status == 405

@@ -12,7 +12,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.domain import steps
 from ironic_lite.domain.steps import Effects, StepKind
-from ironic_lite.drivers import base, noop, registry
+from ironic_lite.drivers import base, noop, registry, settings
 from ironic_lite.drivers.agent.deploy import DirectDeploy
 from ironic_lite.drivers.redfish.bios import RedfishBIOS
 from tests.support import conductor_fixture, fake_task
@@ -93,6 +93,61 @@ def test_another_default_tells_other_keys(name: str) -> None:
     )
     other = registry.Registry.load(registry.Settings.read(conf))
     assert {"fake_ports", "fake_async_verbs"} <= set(other.properties(name))
+
+
+# What forms show of a key is what its interfaces check.
+
+NONSENSE = [[0]]
+"""A value that no key takes."""
+
+
+@pytest.mark.parametrize("rehearsed", [True, False], ids=["rehearsed", "default"])
+@pytest.mark.parametrize("name", TYPES)
+def test_details_have_the_keys_of_the_properties(name: str, rehearsed: bool) -> None:
+    drivers = found(rehearsed=rehearsed)
+    details = drivers.property_details(name)
+    assert details.keys() == drivers.properties(name).keys()
+    assert sorted(fact["order"] for fact in details.values()) == list(range(1, len(details) + 1))
+    by_order = sorted(details, key=lambda key: details[key]["order"])
+    groups = [details[key]["group"] for key in by_order]
+    assert sorted(groups, key=settings.GROUPS.index) == groups
+    secret = {key for key, fact in details.items() if fact["secret"]}
+    own = {f"{name}_password", "ipmi_hex_kg_key", "image_pull_secret"}
+    assert secret == own & details.keys()
+    assert {key for key, fact in details.items() if fact["required"]} == (
+        {REQUIRED[name]} if name in REQUIRED else set()
+    )
+
+
+def own_interfaces() -> list[Any]:
+    """Return each interface of this project that reads keys of driver_info."""
+    listed = []
+    for kind in base.KINDS:
+        for point in importlib.metadata.entry_points(group=f"{registry.INTERFACES}.{kind}"):
+            if point.value.startswith("ironic_lite."):
+                listed.append(pytest.param(point.load(), id=f"{kind}-{point.name}"))
+    return listed
+
+
+@pytest.mark.parametrize("interface", own_interfaces())
+def test_interface_checks_each_key_that_it_shows(interface: Callable[[], base.Interface]) -> None:
+    found()  # configures
+    reads = interface()
+    fields = {
+        key: field for group in reads.property_groups().values() for key, field in group.items()
+    }
+    required = {key: field.example for key, field in fields.items() if field.required}
+    assert None not in required.values()
+    for key, field in fields.items():
+        with pytest.raises(errors.InvalidParameter, match=f"driver_info/{key}"):
+            reads.check_driver_info({key: NONSENSE})
+        for value in (field.example, field.default):
+            if value is not None and not value.startswith("["):
+                reads.check_driver_info({key: value})
+    for key in required:
+        rest = {name: value for name, value in required.items() if name != key}
+        with pytest.raises(errors.MissingParameter, match=f"driver_info/{key}"):
+            reads.validate(FakeTask(node(driver_info=rest)))
 
 
 TEXTS = {

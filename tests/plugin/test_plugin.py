@@ -115,6 +115,14 @@ def test_plugin_shows_its_own_properties(metal: service.Service) -> None:
     told = metal.get("/v1/drivers/outlet/properties")
     assert set(told) == KEYS
     assert told["outlet_number"].endswith("Required.")
+    details = metal.get("/v1/drivers/outlet/properties/detail")
+    assert set(details) == KEYS
+    assert {key: facts["required"] for key, facts in details.items()} == {
+        "outlet_rack": True,
+        "outlet_number": True,
+        "outlet_password": False,
+    }
+    assert details["outlet_password"]["secret"] is True
     fake = metal.get("/v1/drivers/fake-hardware/properties")
     assert fake
     assert not KEYS & set(fake)

@@ -75,6 +75,12 @@ class Drivers(expose.Controller):
         """Return the keys of driver_info: key -> description, from a conductor."""
         return conductor_with(self.service, name).get_driver_properties(request.who, driver=name)
 
+    @expose.expose("GET", "/drivers/{name}/properties/detail", types.word)
+    def property_details(self, request: Request, name: str) -> Json:
+        """Return the keys of driver_info with the facts that a form needs, from a conductor."""
+        asked = conductor_with(self.service, name)
+        return asked.get_driver_property_details(request.who, driver=name)
+
     @expose.expose(
         "GET",
         "/drivers/{name}/raid/logical_disk_properties",

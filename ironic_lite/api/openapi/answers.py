@@ -121,6 +121,10 @@ _DRIVER = _object_with_some(
     **{f"default_{kind}_interface": TEXT_OR_NULL for kind in fields.INTERFACE_KINDS},
     **{f"enabled_{kind}_interfaces": parts.STRINGS for kind in fields.INTERFACE_KINDS},
 )
+_PROPERTY = _object_with_all(
+    **{"group": TEXT, "order": {"type": "integer"}, "required": FLAG, "secret": FLAG},
+    **{"default": TEXT_OR_NULL, "example": TEXT_OR_NULL, "description": TEXT},
+)
 _COUNTED = ("bmc_calls_total", "bmc_retries_total", "bmc_call_seconds")
 _COUNTERS: Json = {
     "type": "object",
@@ -200,6 +204,9 @@ ROUTES: Mapping[str, Schemas] = {
         query={"type": {"enum": ["classic", "dynamic"]}, "detail": FLAG, "fields": TEXT},
     ),
     "GET /drivers/{name}": Schemas(_DRIVER, query={"fields": TEXT}),
+    "GET /drivers/{name}/properties/detail": Schemas(
+        {"type": "object", "additionalProperties": _PROPERTY}
+    ),
     "GET /conductors/{hostname}/counters": Schemas(_COUNTERS),
     "GET /lookup": Schemas(
         _FOUND,

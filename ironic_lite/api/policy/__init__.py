@@ -129,7 +129,7 @@ _OTHERS = (
         "baremetal:driver:get_properties",
         READER,
         "Show the keys of driver_info that a hardware type reads.",
-        ("GET /drivers/{name}/properties",),
+        ("GET /drivers/{name}/properties", "GET /drivers/{name}/properties/detail"),
         scope=SYSTEM,
     ),
     Rule(

@@ -52,6 +52,10 @@ class MachineEndpoints:
         """Return the driver_info keys of a hardware type."""
         return self.tasks.runtime.registry.properties(driver)
 
+    def get_driver_property_details(self, context: Context, *, driver: str) -> Json:
+        """Return the facts for forms about the driver_info keys of a hardware type."""
+        return self.tasks.runtime.registry.property_details(driver)
+
     def validate_driver_interfaces(self, context: Context, *, node_uuid: str) -> Json:
         """Return the result of each interface's check of the node's settings."""
         task = self.tasks.look(context, node_uuid)

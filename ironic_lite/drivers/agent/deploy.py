@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
-from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import erasure_records, erasure_results, fast_track, fields
+from ironic_lite.core.json_types import Json
+from ironic_lite.domain import erasure_records, erasure_results, fields
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base, settings
 from ironic_lite.drivers.agent import client, images, logs, ramdisk, steps
@@ -26,17 +26,9 @@ class AgentDeploy(InBand, base.Deploy):
 
     minds_agent: ClassVar[bool] = True
 
-    def get_properties(self) -> dict[str, str]:
-        """Return ``{driver_info key: description}``."""
-        return {**super().get_properties(), fast_track.KEY: ramdisk.FAST_TRACK_HELP}
-
-    def check_driver_info(self, driver_info: JsonView) -> None:
-        """Reject invalid values in driver_info.
-
-        :raises errors.InvalidParameter: naming ``driver_info/fast_track``.
-        """
-        super().check_driver_info(driver_info)
-        fast_track.check(driver_info)
+    def property_groups(self) -> settings.GroupedFields:
+        """Return the key about a ramdisk that still runs."""
+        return {**super().property_groups(), **ramdisk.GROUPS}
 
     def validate(self, task: base.Task) -> None:
         """Check that the ramdisk can be booted to deploy.
@@ -242,17 +234,9 @@ class DirectDeploy(AgentDeploy):
     }
     """Own steps that wait, and the methods that check whether they have ended."""
 
-    def get_properties(self) -> dict[str, str]:
-        """Return ``{driver_info key: description}``."""
-        return {**super().get_properties(), **settings.properties(_DIRECT_FIELDS)}
-
-    def check_driver_info(self, driver_info: JsonView) -> None:
-        """Reject invalid values in driver_info.
-
-        :raises errors.InvalidParameter: naming ``driver_info/<key>``.
-        """
-        super().check_driver_info(driver_info)
-        settings.values(_DIRECT_FIELDS, driver_info)
+    def property_groups(self) -> settings.GroupedFields:
+        """Return the keys about a running ramdisk and about images."""
+        return {**super().property_groups(), settings.IMAGE: _DIRECT_FIELDS}
 
     def validate(self, task: base.Task) -> None:
         """Check the settings of ramdisk and image.

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config, context
-from ironic_lite.core.json_types import JsonView, restored
+from ironic_lite.core.json_types import restored
 from ironic_lite.domain import fast_track, vocabulary
 from ironic_lite.domain.waiting import RamdiskBoot
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, settings
 from ironic_lite.drivers.agent.client import AgentClient
 from ironic_lite.drivers.boot import modes
 
@@ -19,11 +19,16 @@ from ironic_lite.drivers.boot import modes
 
 LOG = logging.getLogger(__name__)
 
-FAST_TRACK_HELP = (
-    "true or false: whether the next verb uses a ramdisk that still runs; overrides "
-    "[deploy]fast_track."
-)
-"""Description of ``driver_info/fast_track``."""
+GROUPS: settings.GroupedFields = {
+    settings.RAMDISK: {
+        fast_track.KEY: settings.DriverField(
+            fast_track.read,
+            "true or false: whether the next verb uses a ramdisk that still runs; overrides "
+            "[deploy]fast_track.",
+        )
+    }
+}
+"""The key of driver_info about a ramdisk that still runs."""
 
 
 def uses_fast_track(task: base.Task) -> bool:
@@ -286,16 +291,9 @@ class AgentPower(base.Power):
 
     in_band: ClassVar[bool] = True
 
-    def get_properties(self) -> dict[str, str]:
-        """Return ``{driver_info key: description}``."""
-        return {fast_track.KEY: FAST_TRACK_HELP}
-
-    def check_driver_info(self, driver_info: JsonView) -> None:
-        """Reject invalid values in driver_info.
-
-        :raises errors.InvalidParameter: naming ``driver_info/fast_track``.
-        """
-        fast_track.check(driver_info)
+    def property_groups(self) -> settings.GroupedFields:
+        """Return the key about a ramdisk that still runs."""
+        return GROUPS
 
     def validate(self, task: base.Task) -> None:
         """Check that the node is on fast track, because otherwise no agent keeps running.

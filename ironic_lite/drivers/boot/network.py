@@ -19,7 +19,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain.states import State
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, settings
 from ironic_lite.drivers.boot import loaders, medium, modes, sources
 from ironic_lite.images import cache, checksums, local_files, published
 
@@ -202,7 +202,6 @@ _AHEAD = ".prepared-"
 """Prefix of the names of these files."""
 _DEPLOYED = (State.ACTIVE, State.ADOPTING)
 """States without a ramdisk, in which a machine boots the instance on its disk."""
-_URLS = tuple(name for name in sources.DESCRIPTIONS if name not in sources.NO_URLS)
 
 
 class NetworkBoot(base.Boot):
@@ -256,16 +255,9 @@ class NetworkBoot(base.Boot):
 
     # -- settings -------------------------------------------------------------------------
 
-    def get_properties(self) -> dict[str, str]:
-        """Return ``{driver_info key: description}``."""
-        return dict(sources.DESCRIPTIONS)
-
-    def check_driver_info(self, driver_info: JsonView) -> None:
-        """Reject invalid values in driver_info.
-
-        :raises errors.InvalidParameter: naming ``driver_info/<key>``.
-        """
-        sources.check(driver_info, _URLS)
+    def property_groups(self) -> settings.GroupedFields:
+        """Return the keys about ramdisks and boot devices."""
+        return sources.GROUPS
 
     def validate(self, task: base.Task) -> None:
         """Check that a deploy ramdisk can be booted; see `check_ramdisk`."""

@@ -6,6 +6,7 @@ Kernel and ramdisk come from the same place, because a mix of two places does no
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import pathlib
 import secrets
@@ -34,26 +35,45 @@ BY_ARCH: Mapping[str, str] = {
 }
 """Options of [conductor]: the general one, and the one by architecture."""
 
-DESCRIPTIONS: Mapping[str, str] = {
-    "deploy_kernel": "URL of the kernel of the ramdisk that cleans and deploys. Required, with "
-    "deploy_ramdisk, unless [conductor]deploy_kernel is set.",
-    "deploy_ramdisk": "URL of that ramdisk.",
-    "rescue_kernel": "URL of the kernel of the rescue ramdisk. Required for rescues, with "
-    "rescue_ramdisk, unless [conductor]rescue_kernel is set.",
-    "rescue_ramdisk": "URL of that ramdisk.",
-    "kernel_append_params": "Further kernel parameters of ramdisks; %default% stands for those of "
-    "the configuration.",
-    **settings.properties(modes.FIELDS),
+
+def _url(description: str, example: str | None = None) -> settings.DriverField:
+    read = functools.partial(download.read_source, path="")
+    return settings.DriverField(read, description, example=example)
+
+
+FIELDS: settings.DriverFields = {
+    "deploy_kernel": _url(
+        "URL of the kernel of the ramdisk that cleans and deploys. Required, with deploy_ramdisk, "
+        "unless [conductor]deploy_kernel is set.",
+        "http://images.example.org/ipa.kernel",
+    ),
+    "deploy_ramdisk": _url("URL of that ramdisk.", "http://images.example.org/ipa.initramfs"),
+    "rescue_kernel": _url(
+        "URL of the kernel of the rescue ramdisk. Required for rescues, with rescue_ramdisk, "
+        "unless [conductor]rescue_kernel is set."
+    ),
+    "rescue_ramdisk": _url("URL of that ramdisk."),
+    "kernel_append_params": settings.DriverField(
+        functools.partial(loaders.check_parameters, path=""),
+        "Further kernel parameters of ramdisks; %default% stands for those of the configuration.",
+        example="%default% console=ttyS0",
+    ),
 }
-NO_URLS = ("kernel_append_params", *modes.FIELDS)
-MEDIA: Mapping[str, str] = {
-    "deploy_iso": "URL of an ISO image to boot for cleaning and deploying, in place of kernel and "
-    "ramdisk. It must contain its own parameters.",
-    "rescue_iso": "URL of an ISO image to boot for rescues, in place of kernel and ramdisk.",
-    "bootloader": "URL of the image of an EFI system partition, from which a machine in UEFI mode "
-    "starts its kernel. Required for those, unless [conductor]bootloader is set.",
-    "external_http_url": "Where the machine's BMC finds the files of [deploy]http_root, if not "
-    "under [deploy]http_url.",
+GROUPS: settings.GroupedFields = {settings.RAMDISK: FIELDS, settings.BOOT: modes.FIELDS}
+MEDIA: settings.DriverFields = {
+    "deploy_iso": _url(
+        "URL of an ISO image to boot for cleaning and deploying, in place of kernel and ramdisk. "
+        "It must contain its own parameters."
+    ),
+    "rescue_iso": _url("URL of an ISO image to boot for rescues, in place of kernel and ramdisk."),
+    "bootloader": _url(
+        "URL of the image of an EFI system partition, from which a machine in UEFI mode starts its "
+        "kernel. Required for those, unless [conductor]bootloader is set."
+    ),
+    "external_http_url": _url(
+        "Where the machine's BMC finds the files of [deploy]http_root, if not under "
+        "[deploy]http_url."
+    ),
 }
 
 
@@ -142,23 +162,6 @@ def bootloader(node: base.Node) -> str:
     if not configured:
         raise errors.MissingParameter(path=_missing_advice(["driver_info/bootloader"], None))
     return _source_url(configured, "[conductor]bootloader")
-
-
-def check(driver_info: JsonView, names: Sequence[str]) -> None:
-    """Reject invalid URLs, kernel parameters and other values when they are written.
-
-    :param names: the keys that hold URLs.
-    :raises errors.InvalidParameter: naming ``driver_info/<key>``.
-    """
-    for name in names:
-        given = driver_info.get(name)
-        if given is not None and given != "":
-            _source_url(given, f"driver_info/{name}")
-    if driver_info.get("kernel_append_params") is not None:
-        loaders.check_parameters(
-            driver_info["kernel_append_params"], "driver_info/kernel_append_params"
-        )
-    settings.values(modes.FIELDS, driver_info)
 
 
 def api_url(*, media: bool = False) -> str:

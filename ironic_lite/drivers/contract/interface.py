@@ -10,6 +10,7 @@ from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import steps
 from ironic_lite.domain.examination import Check
 from ironic_lite.domain.steps import DONE, Effects, Outcome, StepKind
+from ironic_lite.drivers import settings
 from ironic_lite.drivers.contract.task import Task
 from ironic_lite.records import StoredStep
 
@@ -40,10 +41,14 @@ class Interface:
         """
         return self.in_band
 
+    def property_groups(self) -> settings.GroupedFields:
+        """Return the keys of driver_info that this interface reads, by their groups in forms."""
+        return {}
+
     def get_properties(self) -> dict[str, str]:
         """Return ``{driver_info key: description}``; a required key's description ends
         "Required."."""
-        return {}
+        return settings.properties(self.property_groups())
 
     def close(self) -> None:
         """Close everything that is open at machines; the stopping conductor waits for it.
@@ -63,6 +68,8 @@ class Interface:
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
         """
+        for fields in self.property_groups().values():
+            settings.values(fields, driver_info)
 
     # -- steps -------------------------------------------------------------------------------
 

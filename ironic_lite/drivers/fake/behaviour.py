@@ -8,6 +8,7 @@ survives a restart and is the same on every conductor.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import reprlib
 from collections.abc import Callable, Mapping
@@ -96,10 +97,14 @@ _OF_KIND: Mapping[str, tuple[str, ...]] = {
 """The keys that a fake interface reads; an interface with steps also reads ``_OF_STEPS``."""
 
 
-def properties(kind: str, *, with_steps: bool) -> dict[str, str]:
-    """Return ``{key: description}`` of the keys that control one fake interface."""
+def properties(kind: str, *, with_steps: bool) -> settings.DriverFields:
+    """Return the keys that control one fake interface."""
     keys = {*_OF_KIND.get(kind, ()), *(_OF_STEPS if with_steps else ())}
-    return {key: text for key, text in PROPERTIES.items() if key in keys}
+    return {
+        key: settings.DriverField(functools.partial(_READERS[key], key), text)
+        for key, text in PROPERTIES.items()
+        if key in keys
+    }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -461,9 +466,9 @@ class Staged(base.Interface):
     does the same at the end of its wait.
     """
 
-    def get_properties(self) -> dict[str, str]:
+    def property_groups(self) -> settings.GroupedFields:
         """Return the ``fake_`` keys that control this interface."""
-        return properties(self.kind, with_steps=bool(self._own_steps()))
+        return {settings.REHEARSAL: properties(self.kind, with_steps=bool(self._own_steps()))}
 
     def validate(self, task: base.Task) -> None:
         """Check the ``fake_`` keys.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, settings
 from ironic_lite.drivers.ipmi import info, tool
 
 # Base of all interfaces named ``ipmitool``: the keys of driver_info and their checks.
@@ -15,9 +15,9 @@ from ironic_lite.drivers.ipmi import info, tool
 class IpmiInterface(base.Interface):
     """An interface that uses the BMC named in driver_info."""
 
-    def get_properties(self) -> dict[str, str]:
-        """Return ``{driver_info key: description}``."""
-        return info.properties()
+    def property_groups(self) -> settings.GroupedFields:
+        """Return the keys about the BMC."""
+        return {settings.BMC: info.FIELDS}
 
     def validate(self, task: base.Task) -> None:
         """Check driver_info; raises the errors of `info.parse`."""

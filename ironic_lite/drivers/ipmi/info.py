@@ -107,16 +107,11 @@ def check(driver_info: JsonView) -> None:
     _read_values(driver_info)
 
 
-def properties() -> dict[str, str]:
-    """Return ``{driver_info key: description}``."""
-    return settings.properties(FIELDS)
-
-
 def _refuse_missing(driver_info: JsonView) -> None:
     bridging = driver_info.get("ipmi_bridging")
     kind = bridging.strip().lower() if isinstance(bridging, str) else "no"
-    needed = ("ipmi_address", *BRIDGING.get(kind, ()))
-    missing = [name for name in needed if settings.absent(driver_info, name)]
+    bridge = [name for name in BRIDGING.get(kind, ()) if settings.absent(driver_info, name)]
+    missing = [*settings.missing(FIELDS, driver_info), *bridge]
     if missing:
         raise errors.MissingParameter(path=", ".join(f"driver_info/{name}" for name in missing))
 
@@ -200,17 +195,6 @@ def _number_reader(low: int, high: int) -> Callable[[object], int]:
     return read
 
 
-def _one_of(*words: str, case: Callable[[str], str] = str.lower) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        # JSON turns a version such as 1.5 into a number.
-        word = case(str(value).strip()) if isinstance(value, str | float) else ""
-        if word not in words:
-            raise ValueError(f"must be one of {', '.join(words)}")
-        return word
-
-    return read
-
-
 def _read_key(value: object) -> bytes:
     text = _read_text(value).strip()
     try:
@@ -232,8 +216,10 @@ def _read_key(value: object) -> bytes:
 _CHANNEL, _BYTE, _PORT = _number_reader(0, 15), _number_reader(0, 255), _number_reader(1, 65535)
 
 FIELDS: Mapping[str, DriverField] = {
-    "ipmi_address": DriverField(_read_address, "IP address or host name of the BMC. Required."),
-    "ipmi_port": DriverField(_PORT, f"UDP port of the BMC. Default {PORT}."),
+    "ipmi_address": DriverField(
+        _read_address, "IP address or host name of the BMC.", required=True, example="192.0.2.10"
+    ),
+    "ipmi_port": DriverField(_PORT, "UDP port of the BMC.", default=str(PORT)),
     "ipmi_username": DriverField(
         _read_username,
         f"User of the BMC, up to {USERNAME_BYTES} bytes. Default: the nameless user.",
@@ -243,23 +229,28 @@ FIELDS: Mapping[str, DriverField] = {
         "Password of that user, up to 20 bytes (16 with version 1.5). Default: empty.",
     ),
     "ipmi_priv_level": DriverField(
-        _one_of(*PRIVILEGES, case=str.upper),
-        f"Privilege to request: {', '.join(PRIVILEGES)}. Default ADMINISTRATOR.",
+        settings.one_of(*PRIVILEGES, case=str.upper),
+        f"Privilege to request: {', '.join(PRIVILEGES)}.",
+        default="ADMINISTRATOR",
     ),
     "ipmi_protocol_version": DriverField(
-        _one_of(*VERSIONS), "2.0 or 1.5, which sends the password unprotected. Default 2.0."
+        settings.one_of(*VERSIONS),
+        "2.0 or 1.5, which sends the password unprotected.",
+        default="2.0",
     ),
     "ipmi_cipher_suite": DriverField(
         _number_reader(CIPHER_SUITES[0], CIPHER_SUITES[-1]),
         "Cipher suite: 17, or 3 on older BMCs; not with version 1.5. Default: those of "
         "[ipmi]cipher_suite_versions, or the best that BMC and ipmitool both support.",
+        example="17",
     ),
     "ipmi_hex_kg_key": DriverField(
         _read_key, f"BMC key (Kg) for two-key logins, up to {KEY_BYTES} bytes in hexadecimal."
     ),
     "ipmi_bridging": DriverField(
-        _one_of(*BRIDGING),
-        "single or dual if the machine's controller is behind the BMC. Default no.",
+        settings.one_of(*BRIDGING),
+        "single or dual if the machine's controller is behind the BMC.",
+        default="no",
     ),
     "ipmi_target_channel": DriverField(
         _CHANNEL, "Channel of the controller. Required for single and dual bridging."
@@ -276,13 +267,13 @@ FIELDS: Mapping[str, DriverField] = {
     "ipmi_local_address": DriverField(_BYTE, "IPMB address of the sender, for bridging."),
     "ipmi_force_boot_device": DriverField(
         settings.flag,
-        "true: the BMC forgets its boot device, so it is sent again before each power on. "
-        "Default false.",
+        "true: the BMC forgets its boot device, so it is sent again before each power on.",
+        default="false",
     ),
     "ipmi_disable_boot_timeout": DriverField(
         settings.flag,
-        "true: tell the BMC to keep a boot device for longer than IPMI's minute. "
-        "Default [ipmi]disable_boot_timeout.",
+        "true: tell the BMC to keep a boot device for longer than IPMI's minute.",
+        default="[ipmi]disable_boot_timeout",
     ),
     "ipmi_terminal_port": DriverField(
         _PORT,

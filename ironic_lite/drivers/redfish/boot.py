@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.drivers import base, deadline
+from ironic_lite.drivers import base, deadline, settings
 from ironic_lite.drivers.boot import medium, modes, sources
 from ironic_lite.drivers.redfish import hardware, virtual_media
 from ironic_lite.drivers.redfish.bmc import connection, faults, info, jobs, quirks, resources
@@ -411,9 +411,6 @@ The word secret in the key hides the value, because the medium holds the ramdisk
 PREPARED_NOTE = "redfish_boot_secret_prepared"
 """Key of the same note about the medium of the instance before it is inserted."""
 
-_CHECKED = (*sources.MEDIA, *sources.DESCRIPTIONS)
-_URLS = tuple(name for name in _CHECKED if name not in sources.NO_URLS)
-
 
 class MediumBoot(hardware.RedfishInterface, base.Boot, abc.ABC):
     """Boots from a medium that is made for one boot of one node."""
@@ -446,17 +443,10 @@ class MediumBoot(hardware.RedfishInterface, base.Boot, abc.ABC):
         :raises errors.HardwareError: the BMC refused.
         """
 
-    def get_properties(self) -> dict[str, str]:
-        """Return ``{driver_info key: description}``."""
-        return {**super().get_properties(), **sources.DESCRIPTIONS, **sources.MEDIA}
-
-    def check_driver_info(self, driver_info: JsonView) -> None:
-        """Reject invalid values in driver_info.
-
-        :raises errors.InvalidParameter: naming ``driver_info/<key>``.
-        """
-        super().check_driver_info(driver_info)
-        sources.check(driver_info, _URLS)
+    def property_groups(self) -> settings.GroupedFields:
+        """Return the keys about BMC, ramdisks and media."""
+        ramdisk = {**sources.FIELDS, **sources.MEDIA}
+        return {**super().property_groups(), **sources.GROUPS, settings.RAMDISK: ramdisk}
 
     def validate(self, task: base.Task) -> None:
         """Check that a deploy ramdisk can be booted; see `check_ramdisk`."""

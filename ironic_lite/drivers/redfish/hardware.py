@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ironic_lite.core import config
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, settings
 from ironic_lite.drivers.redfish.bmc import connection, info
 
 # Base of all interfaces named ``redfish``: the keys of driver_info and their checks.
@@ -19,9 +19,9 @@ CLOSE_SECONDS = 5.0
 class RedfishInterface(base.Interface):
     """An interface that uses the BMC named in driver_info."""
 
-    def get_properties(self) -> dict[str, str]:
-        """Return ``{driver_info key: description}``."""
-        return info.properties()
+    def property_groups(self) -> settings.GroupedFields:
+        """Return the keys about the BMC."""
+        return {settings.BMC: info.FIELDS}
 
     def close(self) -> None:
         """Log out of all BMCs, which allow few sessions and keep them for half an hour."""
@@ -33,6 +33,7 @@ class RedfishInterface(base.Interface):
 
     def check_driver_info(self, driver_info: JsonView) -> None:
         """Reject invalid values in driver_info; see `info.check`."""
+        super().check_driver_info(driver_info)
         info.check(driver_info, ca_folder=config.CONF.redfish.ca_folder)
 
 

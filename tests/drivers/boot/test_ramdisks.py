@@ -15,7 +15,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.core import config
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, settings
 from ironic_lite.drivers.agent import images
 from ironic_lite.drivers.boot import loaders, medium, modes, network, sources
 from ironic_lite.images import published
@@ -117,7 +117,7 @@ def test_invalid_url_is_refused_by_its_key(url: object) -> None:
     with pytest.raises(errors.InvalidParameter, match=r"^driver_info/deploy_kernel: "):
         sources.parts(booted_node({**OWN, "deploy_kernel": url}), "deploy")
     with pytest.raises(errors.InvalidParameter, match=r"^driver_info/deploy_iso: "):
-        sources.check({"deploy_iso": url}, tuple(sources.MEDIA))
+        settings.values(sources.MEDIA, {"deploy_iso": url})
 
 
 def test_the_boot_loader_is_found_as_the_ramdisk_is(conf: Any) -> None:

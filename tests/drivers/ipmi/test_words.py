@@ -544,7 +544,6 @@ def test_the_old_version_lacks_something(key: str, value: object) -> None:
 
 def test_keys_of_other_drivers_are_ignored() -> None:
     info.check({"redfish_address": 5, "deploy_kernel": None})
-    assert set(info.properties()) == set(info.FIELDS)
 
 
 # Causes of failed IPMI commands: code, completion code, and the command.

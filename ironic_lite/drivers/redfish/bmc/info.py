@@ -10,7 +10,7 @@ import re
 import ssl
 import stat
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
@@ -161,11 +161,7 @@ def parse(
     :raises errors.InvalidParameter: naming the first invalid value.
     :raises errors.LocalFileError: ``verify_ca`` is not there.
     """
-    missing = [
-        name
-        for name, field in FIELDS.items()
-        if field.required and settings.absent(driver_info, name)
-    ]
+    missing = settings.missing(FIELDS, driver_info)
     if settings.absent(driver_info, "redfish_username") and not settings.absent(
         driver_info, "redfish_password"
     ):
@@ -195,11 +191,6 @@ def check(driver_info: JsonView, *, ca_folder: str = "/nowhere") -> None:
     """
     values = settings.values(FIELDS, driver_info)
     _verify_setting(values.get("redfish_verify_ca", True), ca_folder)
-
-
-def properties() -> dict[str, str]:
-    """Return ``{driver_info key: description}``."""
-    return settings.properties(FIELDS)
 
 
 # -- one reader for each kind of value; its ValueError names the fault, never a secret ----------
@@ -293,17 +284,6 @@ def _verify_setting(verify: bool | str, folder: str, default: str | None = None)
         raise errors.InvalidParameter(path=path, reason=str(why)) from None
 
 
-def _one_of(*words: str) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        # JSON turns a version such as 1.2 into a number.
-        word = str(value).strip().lower() if isinstance(value, str | float) else ""
-        if word not in words:
-            raise ValueError(f"must be one of {', '.join(words)}")
-        return word
-
-    return read
-
-
 def _read_ciphers(value: object) -> str:
     return Ciphers()(settings.text(value))
 
@@ -321,12 +301,14 @@ FIELDS: Mapping[str, DriverField] = {
     "redfish_address": DriverField(
         _read_address,
         "URL of the BMC, such as https://bmc.example.org; the default scheme is https. A path in "
-        "it replaces /redfish/v1/ as the service root. Required.",
+        "it replaces /redfish/v1/ as the service root.",
         required=True,
+        example="https://bmc.example.org",
     ),
     "redfish_system_id": DriverField(
         _system_id,
         "Path of the system, such as /redfish/v1/Systems/1. Default: the only system of the BMC.",
+        example="/redfish/v1/Systems/1",
     ),
     "redfish_username": DriverField(settings.text, "User of the BMC, with administrator rights."),
     "redfish_password": DriverField(settings.text, "Password of that user."),
@@ -334,21 +316,25 @@ FIELDS: Mapping[str, DriverField] = {
         _read_verify,
         "true: trust the authorities of [redfish]verify_ca, or public ones; the name of a file or "
         "folder in [redfish]ca_folder: trust the authorities in it; false: do not verify the "
-        "certificate. Default true.",
+        "certificate.",
+        default="true",
     ),
     "redfish_auth_type": DriverField(
-        _one_of(*AUTH_TYPES),
-        "basic, session or auto (session, or basic if the BMC has no sessions). "
-        "Default [redfish]auth_type.",
+        settings.one_of(*AUTH_TYPES),
+        "basic, session or auto (session, or basic if the BMC has no sessions).",
+        default="[redfish]auth_type",
+        example="session",
     ),
     "redfish_tls_minimum_version": DriverField(
-        _one_of(*_TLS_VERSIONS),
-        "Lowest TLS version to use: 1.1, 1.2 or 1.3. Default [redfish]tls_minimum_version.",
+        settings.one_of(*_TLS_VERSIONS),
+        "Lowest TLS version to use: 1.1, 1.2 or 1.3.",
+        default="[redfish]tls_minimum_version",
+        example="1.2",
     ),
     "redfish_tls_ciphers": DriverField(
         _read_ciphers,
-        "Ciphers to offer up to TLS 1.2, separated by colons, in OpenSSL's names. Default "
-        "[redfish]tls_ciphers.",
+        "Ciphers to offer up to TLS 1.2, separated by colons, in OpenSSL's names.",
+        default="[redfish]tls_ciphers",
     ),
     "firmware_update_unresponsive_bmc_wait": DriverField(
         _read_seconds, "Seconds a BMC may stay silent after an update of its firmware."
