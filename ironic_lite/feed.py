@@ -77,12 +77,14 @@ class Filter(NamedTuple):
     :ivar runs: UUIDs of runs.
     :ivar owner: the only project whose events are shown: those of batches and nodes that it owned
         when they were written.
+    :ivar hidden: fields of nodes whose old and new values are not shown; None for all.
     """
 
     nodes: frozenset[str] | None = None
     runs: frozenset[str] | None = None
     kinds: frozenset[str] | None = None
     owner: str | None = None
+    hidden: frozenset[str] | None = None
 
     def accepts(self, event: Event) -> bool:
         """Return whether an event passes."""
@@ -98,7 +100,9 @@ class Filter(NamedTuple):
         """Return an accepted event as the reader may see it."""
         row = event.row
         visible = self.owner is None or self.owner in (row["node_owner"], row["node_lessee"])
-        return event if visible or row["name"] is None else event.unnamed
+        shown = event if visible or row["name"] is None else event.unnamed
+        data = history.readable(row["data"], self.hidden, self.owner)
+        return shown if data is row["data"] else Event({**shown.row, "data": data})
 
     @property
     def where(self) -> dict[str, Collection[str]]:

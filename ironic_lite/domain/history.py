@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from ironic_lite.core import clock
+import orjson
+
+from ironic_lite.core import clock, masking
 from ironic_lite.core.context import Context
-from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.core.json_types import Json, JsonView, RowView
 from ironic_lite.domain import activities
 from ironic_lite.domain.states import State
 from ironic_lite.records import Event, Node
@@ -105,6 +107,100 @@ def hidden(data: Json | None, hide: Callable[[str], str]) -> Json | None:
     if data is None or not isinstance(error, str) or (shown := hide(error)) == error:
         return data
     return {**data, "error": shown}
+
+
+# -- old and new values ----------------------------------------------------------------------
+
+_LONGEST_VALUE = 256
+_LONGEST_CHANGES = 8 * 1024
+_NEVER_SHOWN = frozenset({"configdrive", "user_data"})
+_SIDES = ("old", "new")
+_Sides = tuple[Any, ...]
+
+
+def changes(before: RowView, written: RowView) -> list[Json]:
+    """Return ``path``, ``old`` and ``new`` of each value that a change of a node replaces.
+
+    Secrets are masked, also within texts. ``old_length`` or ``new_length`` stands for a value of
+    more than 256 characters, and for every value, if need be of whole fields, if the list would
+    have more than 8 KiB.
+
+    :param before: the columns of the change, and `masking.TEXT_FIELDS`.
+    """
+    rows = (before, {**before, **written})
+    old, new = map(masking.mask_of_node, rows)
+
+    def hide(text: str) -> str:
+        return new(old(text))
+
+    raw = {name: tuple(row.get(name) for row in rows) for name in written}
+    whole = [
+        (name, tuple(_shown(masking.field(name, one), hide) for one in raw[name])) for name in raw
+    ]
+    found = [one for name, pair in whole for one in _differences(name, raw[name], pair, hide)]
+    forms = [(found, _LONGEST_VALUE), (found, 0), (whole, 0)]
+    lists = [[_change(*one, longest) for one in some] for some, longest in forms]
+    return next((one for one in lists if len(orjson.dumps(one)) <= _LONGEST_CHANGES), lists[-1])
+
+
+def _shown(value: object, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, dict):
+        return {
+            hide(name): masking.MASK if name in _NEVER_SHOWN else _shown(held, hide)
+            for name, held in value.items()
+        }
+    if isinstance(value, list):
+        return [_shown(item, hide) for item in value]
+    return hide(value) if isinstance(value, str) else value
+
+
+def _differences(
+    path: str, raw: _Sides, masked: _Sides, hide: Callable[[str], str]
+) -> Iterator[tuple[str, _Sides]]:
+    """Yield each path at which values differ, and the masked values."""
+    if raw[0] == raw[1]:
+        return
+    if not all(isinstance(value, dict) for value in (*raw, *masked)):
+        yield path, masked
+        return
+    for key in {**raw[0], **raw[1]}:
+        below = tuple(side.get(key) for side in raw)
+        known = tuple(side.get(hide(key)) for side in masked)
+        yield from _differences(f"{path}/{hide(key)}", below, known, hide)
+
+
+def _change(path: str, values: _Sides, longest: int) -> Json:
+    change: Json = {"path": path}
+    for side, value in zip(_SIDES, values, strict=True):
+        size = len(value if isinstance(value, str) else orjson.dumps(value))
+        fits = value is None or size <= longest
+        change |= {side: value} if fits else {f"{side}_length": size}
+    return change
+
+
+def readable(data: Json | None, hidden: Collection[str] | None, project: str | None) -> Json | None:
+    """Return the data of an event with the changes that a reader may see.
+
+    :param hidden: fields of which the reader may see no value; None for no changes at all.
+    :param project: the only project of which the reader may see something, which gets its own side
+        of a change of the owner; None for every project.
+    """
+    if data is None or "changes" not in data:
+        return data
+    listed = [] if hidden is None else data["changes"]
+    owners = next((change for change in listed if change["path"] == "owner"), None)
+    foreign = {
+        side
+        for side in _SIDES
+        if project is not None and owners is not None and owners.get(side) != project
+    }
+    kept = [
+        {name: held for name, held in change.items() if name.partition("_")[0] not in foreign}
+        for change in listed
+        if change["path"].partition("/")[0] not in (hidden or ())
+    ]
+    rest = {name: held for name, held in data.items() if name != "changes"}
+    return rest if hidden is None else {**rest, "changes": kept}
 
 
 # -- afterwards ------------------------------------------------------------------------------

@@ -282,6 +282,43 @@ def test_both_owners_see_the_change_of_owner_and_their_own_side_only(moved: Move
     assert moved.kinds(moved.old) == [*before, "node_updated"]
 
 
+@pytest.mark.feature("events")
+def test_each_owner_sees_its_own_side_of_the_values(
+    moved: Moved, callers: Callers, database: Database
+) -> None:
+    patch = [
+        op("add", "/lessee", "p-lessee-of-old"),
+        op("add", "/description", "words of old"),
+        op("add", "/driver_info", {"address": "https://of-old"}),
+    ]
+    assert moved.admin.patch(moved.path, patch).status == 200
+    patch = [
+        op("replace", "/owner", NEW),
+        op("replace", "/lessee", "p-lessee-of-new"),
+        op("replace", "/description", "words of new"),
+        op("replace", "/driver_info", {"address": "https://of-new"}),
+    ]
+    assert moved.admin.patch(moved.path, patch).status == 200
+
+    path = f"/v1/events?since=0&node={moved.node}&kind=node_updated"
+    streaming = Callers(WaitingApplication(callers.application, database))
+    for project, count, own, foreign in (
+        (OLD, 2, ["words of old", "p-lessee-of-old"], [NEW, "of-new", "of new"]),
+        (NEW, 1, ["words of new", "p-lessee-of-new"], [OLD, "of-old", "of old"]),
+        (None, 3, ["words of old", "words of new", OLD, NEW], []),
+        (LESSEE, 0, [], ["of old", "of new"]),
+    ):
+        page = callers("admin", project).get(path)
+        assert len(page.json["events"]) == count
+        texts = [page.body.decode()]
+        if count:
+            stream = streaming("admin", project).get(f"{path}&follow=true&limit={count}")
+            texts.append(stream.body.decode())
+        for text in texts:
+            assert all(word in text for word in own)
+            assert not any(word in text for word in foreign)
+
+
 def test_hold_in_force_is_shown_without_its_reason(moved: Moved) -> None:
     moved.hand_over(lessee=LESSEE)
     for caller in (moved.new, moved.lessee):

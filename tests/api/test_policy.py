@@ -33,6 +33,7 @@ from tests.support.callers import LESSEE, OWNER, Callers, Known
 from tests.support.conductor_recorder import Recorder
 from tests.support.database_rows import insert_run
 from tests.support.statements import count_statements
+from tests.support.waiting_client import WaitingApplication
 from tests.support.wsgi_client import Client, op
 
 # The table of rules: every route has one, and each is in the language of oslo.policy.
@@ -114,6 +115,43 @@ def ruled(
         )
 
     return build
+
+
+@pytest.mark.feature("events")
+def test_event_shows_values_of_a_field_to_those_who_may_read_it(
+    ruled: Ruled, add_node: AddNode, database: session.Database
+) -> None:
+    manages = '"role:manager and project_id:%(node.owner)s"'
+    callers = ruled(
+        '"baremetal:node:get:filter_threshold": "!"\n'
+        f'"baremetal:node:get:driver_info": {manages}\n'
+        f'"baremetal:node:get:last_error": {manages}\n'
+    )
+    node = add_node(owner=OWNER, provision_state="manageable")["uuid"]
+    path = f"/v1/nodes/{node}"
+    owner = callers("admin", OWNER)
+    patch = [
+        op("add", "/driver_info", {"redfish_address": "https://bmc"}),
+        op("add", "/description", "seen by all"),
+    ]
+    assert owner.patch(path, patch).status == 200
+    assert owner.put(f"{path}/maintenance", {"reason": "why it is so"}).status == 202
+    streaming = WaitingApplication(callers.application, database)
+    feed = "/v1/events?since=0&kind=node_updated"
+    for role, project, reads in (
+        ("manager", OWNER, True),
+        ("reader", OWNER, False),
+        ("reader", None, False),
+    ):
+        texts = [
+            callers(role, project).get(path).body,
+            callers(role, project).get(feed).body,
+            Callers(streaming)(role, project).get(f"{feed}&follow=true&limit=2").body,
+        ]
+        for text in texts:
+            assert b"seen by all" in text
+            assert (b"https://bmc" in text) is reads
+            assert (b"why it is so" in text) is reads
 
 
 @pytest.mark.parametrize(

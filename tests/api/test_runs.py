@@ -417,7 +417,8 @@ def test_duration_is_counted_back_from_now(
     api: Client, database: Database, fleet: dict[str, str], add_node: AddNode
 ) -> None:
     fleet["new"] = add_run(database, add_node()["uuid"], started_at=clock.ago(7200))
-    assert listed(api, fleet, "since=PT3H") == ["new"]
+    assert listed(api, fleet, "since=PT3H") == listed(api, fleet, "since=3h") == ["new"]
+    assert listed(api, fleet, "since=1d2h3m4s") == ["new"]
     assert listed(api, fleet, "since=P1DT2H3M4S") == ["new"]
     assert listed(api, fleet, "since=PT1H") == []
     assert listed(api, fleet, "before=PT3H&limit=1") == ["b2"]

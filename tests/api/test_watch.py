@@ -16,6 +16,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, nodes, retention
+from ironic_lite.feed import Tail
 from tests.support import whole_api
 from tests.support.api_rows import AddNode
 from tests.support.callers import Callers, Known
@@ -51,6 +52,11 @@ def test_page_of_events_costs_three_statements(
     [
         ("since=x", "since"),
         ("since=-1", "since"),
+        ("since=P5M", "since"),
+        ("since=h", "since"),
+        ("before=now", "before"),
+        ("before=1&wait=5", "before"),
+        ("before=1h&follow=true", "before"),
         ("limit=0", "limit"),
         ("limit=1001", "limit"),
         ("kind=nothing", "kind"),
@@ -65,6 +71,48 @@ def test_page_of_events_costs_three_statements(
 def test_malformed_query_is_refused_by_its_name(api: Client, query: str, named: str) -> None:
     answer = api.get(f"/v1/events?{query}")
     assert (answer.status, named in answer.text) == (400, True), answer.text
+
+
+@pytest.mark.feature("events")
+def test_events_are_chosen_by_times(api: Client, add_node: AddNode, database: Database) -> None:
+    node = add_node(name="n1")
+    for hours, event in ((50, "old"), (10, "night"), (2, "morning"), (0, "now")):
+        add_events(database, node["uuid"], 3, at=clock.ago(hours * 3600 + 60), event=event)
+
+    def found(query: str) -> list[str]:
+        answer = api.get(f"/v1/events?node=n1&kind=power&{query}")
+        assert answer.status == 200, answer.text
+        return list(dict.fromkeys(event["event"] for event in answer.json["events"]))
+
+    assert found("since=12h") == found("since=PT12H") == ["night", "morning", "now"]
+    assert found("since=0d12h") == found("since=720m") == ["night", "morning", "now"]
+    assert found("since=12h&before=3h") == ["night"]
+    assert found("before=3h") == ["old", "night"]
+    assert found("since=0&before=1d") == ["old"]
+    assert found("since=9d&before=8d") == []
+    at = clock.ago(3 * 3600).isoformat()
+    assert found(f"since={at}Z") == ["morning", "now"]
+    assert found(f"since=0&before={at}Z") == ["old", "night"]
+    assert found("since=2099-01-01T00:00:00Z") == []
+    page = api.get("/v1/events?node=n1&kind=power&since=12h&before=3h&limit=2").json
+    rest = api.get(f"/v1/events?node=n1&kind=power&since={page['cursor']}&before=3h").json
+    assert [len(one["events"]) for one in (page, rest)] == [2, 1]
+    last = int(rest["events"][-1]["cursor"])
+    assert found(f"since=0&before={last}") == ["old", "night"]
+
+
+@pytest.mark.feature("events")
+def test_time_after_the_settled_events_gives_their_cursor(
+    api: Client, add_node: AddNode, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later event may still get a number between the settled and the newest one."""
+    add_events(database, add_node(name="n1")["uuid"], 5)
+    settled = int(api.get("/v1/events?since=now").json["cursor"]) - 2
+    monkeypatch.setattr(Tail, "settled", property(lambda self: settled))
+    for query in ("since=2099-01-01", "since=0&before=2099-01-01", "before=2099-01-01"):
+        answer = api.get(f"/v1/events?{query}").json
+        assert int(answer["cursor"]) == settled
+        assert all(int(event["cursor"]) <= settled for event in answer["events"])
 
 
 @pytest.mark.feature("events")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import gc
 import threading
@@ -24,6 +25,9 @@ from tests.support.service import until
 
 BOUNDS = {"postgresql": 0.0, "mysql": 10.0}
 """Seconds after which a number that nobody can write any more is passed."""
+
+
+_SECOND = datetime.timedelta(seconds=1)
 
 
 class Clock:
@@ -261,6 +265,31 @@ def test_database_that_cannot_be_asked_is_waited_for_a_minute(
         time.now += 2.0
         tail.look()
         assert names(tail, node, 0) == ["quick"]
+
+
+def test_number_before_a_time_is_found_among_holes(database: Database) -> None:
+    node, start = new_uuid(), clock.now() + datetime.timedelta(days=9)
+
+    def write(conn: Connection) -> list[int]:
+        for place in range(20):
+            row = {"node_uuid": node, "kind": "power", "at": start + place * _SECOND}
+            events.add(conn, [row])
+        found = [event["id"] for event in events.page(conn, node_uuid=node)]
+        conn.execute(sa.text("DELETE FROM events WHERE id = :id"), {"id": found[7]})
+        conn.execute(sa.text("DELETE FROM events WHERE id = :id"), {"id": found[0]})
+        return found
+
+    numbers = database.write(write)
+    for place, number in enumerate(numbers):
+        at = start + place * _SECOND
+        kept = [other for other in numbers if other not in (numbers[0], numbers[7])]
+        before = [other for other in kept if other < number]
+        found = database.read(functools.partial(events.id_before, at=at))
+        assert found == before[-1] if before else found < numbers[0]
+    far = start + datetime.timedelta(days=9)
+    assert database.read(functools.partial(events.id_before, at=far)) == numbers[-1]
+    past = datetime.datetime(2001, 1, 1)
+    assert database.read(functools.partial(events.id_before, at=past)) == 0
 
 
 def test_every_event_is_read_once_over_many_pages(database: Database) -> None:

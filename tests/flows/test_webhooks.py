@@ -71,6 +71,18 @@ def test_events_arrive_in_order_and_signed(
     wait_for(lambda: get(rig, hook)["position"] == receiver.cursors()[-1])
 
 
+def test_delivery_names_changed_fields_without_values(
+    rig: ConductorFixture, served: WebhookWork, receiver: Receiver
+) -> None:
+    change = {"path": "description", "old": "words before", "new": "words after"}
+    data = {"fields": ["description"], "changes": [change]}
+    add_hook(rig, receiver.url, kinds=["node_updated"])
+    add_events(rig, 1, kind="node_updated", data=data)
+    sweep_until(served, lambda: len(receiver.got) == 1)
+    body = json.loads(receiver.got[0][1])
+    assert [event["data"] for event in body["data"]["events"]] == [{"fields": ["description"]}]
+
+
 def test_failed_delivery_holds_later_events_and_is_repeated_under_its_id(
     rig: ConductorFixture, served: WebhookWork, receiver: Receiver
 ) -> None:

@@ -33,7 +33,7 @@ from ironic_lite.api.resources import (
 )
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules, schemas, types
-from ironic_lite.core import clock
+from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.core.options import Configuration
 from ironic_lite.db.engine.session import Connection
@@ -274,10 +274,8 @@ def _save_node(service: Service, request: Request, before: Row, written: Row) ->
     :param before: the node as read, with all columns if notifications are enabled.
     """
     at = clock.now()
-    # The event contains names only, because values may be secret.
-    event = history.event_row(
-        request.who, before["uuid"], "node_updated", {"fields": sorted(written)}
-    )
+    data = {"fields": sorted(written), "changes": history.changes(before, written)}
+    event = history.event_row(request.who, before["uuid"], "node_updated", data)
 
     changes_hands = _changes_hands(written)
     allocation = before["allocation_uuid"] if "allocation_uuid" in written else None
@@ -342,7 +340,8 @@ def set_maintenance(
     :raises errors.NodeNotFound: the node does not exist.
     :raises errors.NodeLocked: a conductor holds the lock of the node.
     """
-    columns = (*node_locks.COLUMNS, "generation", "maintenance", "maintenance_reason", "fault")
+    reasons = ("maintenance", "maintenance_reason", "fault")
+    columns = (*node_locks.COLUMNS, *masking.TEXT_FIELDS, "generation", *reasons)
     before = node_lookup.fetch(service, request, ident, None if service.notifier.on else columns)
     wanted: Row = {"maintenance": on, "maintenance_reason": reason}
     if not on:

@@ -249,6 +249,16 @@ class Access:
         """Return whether the caller passes a rule about nodes for a row with owner and lessee."""
         return self._ask is None or self._passes_rule(name, target(policy.NODE, row))
 
+    def hidden(self, owner: str | None) -> frozenset[str]:
+        """Return the fields that the caller may not see of a project's nodes; None: of all."""
+        if self.allows("baremetal:node:get:filter_threshold"):
+            return frozenset()
+        row = {"owner": owner}
+        shown = {
+            rule: self.reads(f"baremetal:node:get:{rule}", row) for rule, _ in REDACTED.values()
+        }
+        return frozenset(name for name, (rule, _) in REDACTED.items() if not shown[rule])
+
     def redactor(self) -> Callable[[Row], None] | None:
         """Return a function that hides fields of a node that the caller may not see, or None.
 

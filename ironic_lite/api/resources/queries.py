@@ -33,9 +33,10 @@ _SHOWN = 64
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _BLANK_OFFSET = re.compile(r"(?<=\d) (\d\d:?\d\d)$")
-_DURATION = re.compile(
-    r"P(?:(?P<days>\d{1,6})D)?"
-    r"(?:T(?:(?P<hours>\d{1,6})H)?(?:(?P<minutes>\d{1,7})M)?(?:(?P<seconds>\d{1,9})S)?)?"
+_DURATION = re.compile(  # in P5M, which is refused, M means months
+    r"(?!P[^T]*[HMS])P?(?:(?P<days>\d{1,6})D)?"
+    r"T?(?:(?P<hours>\d{1,6})H)?(?:(?P<minutes>\d{1,7})M)?(?:(?P<seconds>\d{1,9})S)?",
+    re.IGNORECASE,
 )
 MOST_UUIDS = 150
 """UUIDs in one request: their 5.5 KB pass every proxy, also with a long ``fields`` (8 KB)."""
@@ -131,7 +132,7 @@ def _read_run_verb(value: str, path: str) -> str:
 
 
 def read_moment(value: str, path: str) -> datetime.datetime:
-    """Read a time of ISO 8601, UTC without an offset; or a duration before now, as ``PT12H``.
+    """Read a time of ISO 8601, UTC without an offset; or a duration before now: ``12h``, ``PT12H``.
 
     A ``+`` that the client has not encoded arrives as a blank.
     """
@@ -146,7 +147,7 @@ def read_moment(value: str, path: str) -> datetime.datetime:
     except (ValueError, OverflowError):
         reason = (
             f"{value[:_LONGEST_TIME]!r} is not a time of ISO 8601, such as 2026-11-22T18:00:00Z, "
-            "nor a duration before now, such as PT12H"
+            "nor a duration before now, such as 12h or PT12H"
         )
         raise errors.InvalidParameter(path=path, reason=reason) from None
 

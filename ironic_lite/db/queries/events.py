@@ -313,6 +313,9 @@ _EVENTS_AFTER = (
     .order_by(_EVENT.id)
     .limit(_number("limit_"))
 )
+_EVENT_AFTER = (
+    sa.select(_EVENT.id, _EVENT.at).where(_EVENT.id > _number("after")).order_by(_EVENT.id).limit(1)
+)
 _IDS_BETWEEN = (
     sa.select(_EVENT.id)
     .where(_EVENT.id > _number("after"), _EVENT.id <= _number("upto"))
@@ -407,6 +410,22 @@ def _feed_rows(found: Sequence[Any]) -> list[Row]:
 def head(conn: Connection) -> int:
     """Return the largest visible id, 0 without events."""
     return int(conn.execute(_HEAD).scalar() or 0)
+
+
+def id_before(conn: Connection, at: datetime.datetime) -> int:
+    """Return the largest id of an event before a time, 0 without one.
+
+    The ids are in the order of times, so a bisection finds it by some reads of single rows.
+    """
+    low, high = 0, head(conn)
+    while low < high:
+        middle = (low + high) // 2
+        found = conn.execute(_EVENT_AFTER, {"after": middle}).first()
+        if found is not None and found.at < at:
+            low = found.id
+        else:
+            high = middle
+    return low
 
 
 def id_step(conn: Connection) -> int:

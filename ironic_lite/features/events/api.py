@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ironic_lite import errors
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 # Read the query of GET /v1/events.
 
 NOW = "now"
-ARGUMENTS = ("since", "node", "run", "kind", "limit", "wait", "follow")
+ARGUMENTS = ("since", "before", "node", "run", "kind", "limit", "wait", "follow")
 MOST = 1000
 """Largest page."""
 _PAGE = 100
@@ -38,12 +39,14 @@ class FeedQuery(NamedTuple):
     """The arguments of a request for events.
 
     :ivar since: a cursor; None for the newest events, -1 for `NOW`.
+    :ivar before: the cursor of the last event, None without this limit.
     :ivar nodes: UUIDs and names as given; None without this filter, as for the next two.
     :ivar limit: events of a page; for a stream, None means no limit.
     :ivar wait: seconds to wait for the first event, None not to wait.
     """
 
     since: int | None
+    before: int | None
     nodes: tuple[str, ...] | None
     runs: frozenset[str] | None
     kinds: frozenset[str] | None
@@ -52,15 +55,21 @@ class FeedQuery(NamedTuple):
     follow: bool
 
 
-def read_query(given: Mapping[str, str], conf: Configuration) -> FeedQuery:
+def read_query(
+    given: Mapping[str, str], conf: Configuration, cursor: Callable[[datetime.datetime], int]
+) -> FeedQuery:
     """Return the parsed arguments.
 
+    :param cursor: returns the cursor of a time.
     :raises errors.InvalidParameter: an unknown argument, or a value that cannot be read.
     """
     queries.refuse_unknown(given, ARGUMENTS)
     follow = rules.boolean(given["follow"], "follow") if "follow" in given else False
     if follow and "wait" in given:
         raise errors.InvalidParameter(path="wait", reason="cannot be used together with follow")
+    if "before" in given and (follow or "wait" in given):
+        reason = "cannot be used together with wait or follow"
+        raise errors.InvalidParameter(path="before", reason=reason)
     runs, kinds = _listed(given, "run"), _listed(given, "kind")
     for kind in kinds or ():
         if kind not in notifications.KINDS:
@@ -68,7 +77,8 @@ def read_query(given: Mapping[str, str], conf: Configuration) -> FeedQuery:
             reason = f"{kind[:32]!r} is not a kind of events. Valid are: {known}"
             raise errors.InvalidParameter(path="kind", reason=reason)
     return FeedQuery(
-        since=_since(given.get("since")),
+        since=-1 if given.get("since") == NOW else _place(given, "since", cursor),
+        before=_place(given, "before", cursor),
         nodes=_listed(given, "node"),
         runs=None if runs is None else frozenset(rules.uuid(run, "run") for run in runs),
         kinds=None if kinds is None else frozenset(kinds),
@@ -78,15 +88,13 @@ def read_query(given: Mapping[str, str], conf: Configuration) -> FeedQuery:
     )
 
 
-def _since(text: str | None) -> int | None:
-    if text is None:
+def _place(
+    given: Mapping[str, str], name: str, cursor: Callable[[datetime.datetime], int]
+) -> int | None:
+    if name not in given:
         return None
-    if text == NOW:
-        return -1
-    if not _CURSOR.fullmatch(text):
-        reason = f"{text[:32]!r} is not a cursor of an earlier answer, 0 or now"
-        raise errors.InvalidParameter(path="since", reason=reason)
-    return int(text)
+    text = given[name]
+    return int(text) if _CURSOR.fullmatch(text) else cursor(queries.read_moment(text, name))
 
 
 def _listed(given: Mapping[str, str], name: str) -> tuple[str, ...] | None:
@@ -120,12 +128,13 @@ class Events(expose.Controller):
 
         Three statements: new events, the page, and the largest removed cursor.
         """
-        query = read_query(request.query, self.service.conf)
+        query = read_query(request.query, self.service.conf, self._cursor)
         tail = self.service.tail
         notes, owner = request.call.notes, request.access.only()
         if "choice" not in notes:
             nodes = self._nodes(request, query)
-            notes["choice"] = Filter(nodes, query.runs, query.kinds, owner)
+            hidden = request.access.hidden(owner)
+            notes["choice"] = Filter(nodes, query.runs, query.kinds, owner, hidden)
         choice: Filter = notes["choice"]
         tail.look()
         since = self._start(query, notes)
@@ -138,7 +147,7 @@ class Events(expose.Controller):
         limit = query.limit or MOST
         newest = query.since is None
         after = 0 if newest else since
-        upto = max(tail.settled, since)
+        upto = max(tail.settled, since) if query.before is None else min(tail.settled, query.before)
         page = tail.page(choice, after=after, upto=upto, limit=limit, newest=newest)
         # A full page of events that the client skips is followed by others.
         cursor = page[-1].id if len(page) == limit and not newest else upto
@@ -153,6 +162,12 @@ class Events(expose.Controller):
             "cursor": str(cursor),
             "trimmed": query.since is not None and 0 <= query.since < tail.removed(),
         }
+
+    def _cursor(self, at: datetime.datetime) -> int:
+        """Return the cursor of a time; a later event may still get a number above the settled."""
+        self.service.tail.look()
+        found = self.service.database.read(lambda conn: events.id_before(conn, at))
+        return min(found, self.service.tail.settled)
 
     def _start(self, query: FeedQuery, notes: Json) -> int:
         """Return the cursor to read after; a request that waits keeps its place."""
@@ -218,7 +233,8 @@ def _answers() -> Mapping[str, Schemas]:
     events = Schemas(
         object_with_all(events={"type": "array", "items": event}, cursor=TEXT, trimmed=FLAG),
         query={
-            "since": {"type": "string", "pattern": "^([0-9]{1,18}|now)$"},
+            "since": TEXT,
+            "before": TEXT,
             "node": TEXT,
             "run": TEXT,
             "kind": TEXT,
