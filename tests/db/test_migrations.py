@@ -439,6 +439,20 @@ def test_an_unknown_revision_is_refused(empty_database: Database) -> None:
     assert migrate.revision(empty_database) is None
 
 
+def test_discoveries_under_way_get_the_time_of_their_node(empty_database: Database) -> None:
+    migrate.upgrade(empty_database, "0032")
+    run = {"run_uuid": new_uuid(), "created_at": NOON}
+    add_node(empty_database, name="discovered", provision_state="enroll", **run)
+    add_node(empty_database, name="enrolled", provision_state="enroll", created_at=NOON)
+    add_node(empty_database, name="cleaned", provision_state="cleaning", **run)
+    migrate.upgrade(empty_database)
+    times = {
+        name: get_node(empty_database, name)["provision_updated_at"]
+        for name in ("discovered", "enrolled", "cleaned")
+    }
+    assert times == {"discovered": NOON, "enrolled": None, "cleaned": None}
+
+
 # -- what is known without loading alembic ---------------------------------------------------
 
 
