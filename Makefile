@@ -116,12 +116,12 @@ busy-test: $(STAMP) ## run a command beside BUSY=8 busy loops: the whole suite, 
 stall-test: $(STAMP) ## run a command whose processes stop for STALL=4 s about every 8 s: the whole suite, or RUN="..."
 	$(VENV)/bin/python scripts/stalls.py $(STALL) 8 $(RUN)
 
-static: $(STAMP) ## run ruff, mypy --strict, import-linter, and TypeScript on the window's JavaScript
+static: $(STAMP) ## run ruff, mypy --strict, import-linter; TypeScript, Prettier and unit tests of the window
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/python scripts/window.py lint
+	$(VENV)/bin/python -m scripts.window lint
 
 lint: static ## run `make static`, and the checks in tests/lint, which are part of `make test`
 	$(VENV)/bin/pytest -q -p no:cacheprovider tests/lint
@@ -150,8 +150,8 @@ bench-ironic-start: $(VENV)-ironic/.installed ## compare the time of a start wit
 sample: $(STAMP) ## generate ironic-lite.conf.sample from the options
 	$(VENV)/bin/oslo-config-generator --config-file etc/config-generator.conf
 
-window: $(STAMP) ## build the script and the style sheet of the window (npm)
-	$(VENV)/bin/python scripts/window.py build
+window: $(STAMP) ## generate types of the window from the API, and build its files (npm)
+	$(VENV)/bin/python -m scripts.window build
 
 docs: $(STAMP) ## generate the tables of docs/ from the state machine and the tests
 	$(VENV)/bin/python docs/generate.py

@@ -502,7 +502,7 @@ class _Answer:
         named = dict(self._headers)
         size = sum(map(len, parts))
         long = size >= _COMPRESSED_FROM and named.get("Content-Type") == "application/json"
-        if not long or "ETag" in named or not request.takes_gzip(environ):
+        if not long or "ETag" in named or not request.takes_coding(environ, "gzip", "*"):
             return parts
         body = gzip.compress(b"".join(parts), _FAST, mtime=0)
         self._headers = [

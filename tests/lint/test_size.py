@@ -23,13 +23,13 @@ FOLDERS = {
     "ironic_lite.domain": (6_040, 34),
     "ironic_lite.drivers": (14_710, 67),
     "ironic_lite.errors": (420, 1),
-    "ironic_lite.features": (5_030, 34),
+    "ironic_lite.features": (5_040, 34),
     "ironic_lite.feed": (370, 1),
     "ironic_lite.images": (2_240, 11),
     "ironic_lite.rpc": (2_610, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 68_820, "tokens": 591_000, "files": 357, "small": 65, "single": 62}
+ALL = {"lines": 68_830, "tokens": 591_100, "files": 357, "small": 65, "single": 62}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

@@ -62,7 +62,9 @@ def test_dialog_and_menu_close_when_the_page_changes(
 
 
 # A busy machine may look later than the time for which a sentence is shown.
-[SHOWN_MS] = re.findall(r"^const SHOWN_MS = (\d+);$", (MODULES / "parts/text.js").read_text(), re.M)
+[SHOWN_MS] = re.findall(
+    r"^const SHOWN_MS = (\d+);$", (MODULES / "parts/toasts.tsx").read_text(), re.M
+)
 SENTENCES_STAY = f"""
 const real = window.setTimeout;
 window.setTimeout = (call, after, ...more) =>

@@ -534,12 +534,12 @@ def anonymous(environ: Environ, request_id: str) -> Context:
     return Context(request_id=request_id, global_request_id=known)
 
 
-def takes_gzip(environ: Environ) -> bool:
-    """Return whether ``Accept-Encoding`` allows gzip (RFC 9110, 12.5.3)."""
+def takes_coding(environ: Environ, *names: str) -> bool:
+    """Return whether ``Accept-Encoding`` allows a coding of these names (RFC 9110, 12.5.3)."""
     accepted = environ.get("HTTP_ACCEPT_ENCODING") or ""
     for one in accepted.lower().split(","):
         coding, _, weight = one.partition(";")
-        if coding.strip() in {"gzip", "*"}:
+        if coding.strip() in names:
             return weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
     return False
 

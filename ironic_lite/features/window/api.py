@@ -7,6 +7,7 @@ import functools
 import gzip
 import hashlib
 import importlib.resources
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 
@@ -15,7 +16,8 @@ from ironic_lite.api.http.request import Environ, StartResponse
 from ironic_lite.api.service import Extension
 from ironic_lite.core.options import Configuration
 
-# The files of the window, read and compressed once, and served from memory.
+# The files of the window, read once and served from memory: as they are, by gzip, and by Brotli,
+# which `make window` has written beside the built ones.
 #
 # ``/ui/`` is the document, which browsers revalidate by its ``ETag``. All other files are below
 # ``/ui/a/{hash}/``, where the hash covers every byte of the window, so browsers may keep them for a
@@ -37,6 +39,7 @@ HEADERS = (
     ("Permissions-Policy", "clipboard-write=(self)"),
 )
 _DOCUMENT = "index.html"
+_SCRIPT = "main.js"
 _KINDS = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -44,15 +47,11 @@ _KINDS = {
     "svg": "image/svg+xml",
     "LICENSES": "text/plain; charset=utf-8",
 }
-_FOLDERS = (
-    ("built", "", frozenset({"js", "css"})),
-    ("page", "", frozenset({"html", "svg"})),
-    ("page/vendor", "vendor/", frozenset({"js", "LICENSES"})),
-)
-"""Folders of the served files, their address, and the kinds that are served.
-
-``make window`` builds those in ``built`` from the modules and the style sheet of a checkout.
-"""
+_FOLDERS = ("built", "page")
+"""Folders of the served files; ``make window`` builds the first from the sources of a checkout."""
+_FORMS = {"br": ("br",), "gzip": ("gzip", "*")}
+"""Compressed forms by the coding, the smallest first, and the names in Accept-Encoding."""
+_IMPORTED = re.compile(r'(?:from|import)"\./([^"]+)"')
 _METHODS = frozenset({"GET", "HEAD"})
 _HASH_DIGITS = 12
 _KEPT = "public, max-age=31536000, immutable"
@@ -61,10 +60,10 @@ _REVALIDATED = "no-cache"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class File:
-    """One file: its bytes, compressed bytes and headers."""
+    """One file: its bytes, its compressed forms by coding, its headers."""
 
     raw: bytes
-    packed: bytes
+    forms: Mapping[str, bytes]
     headers: tuple[tuple[str, str], ...]
     tag: str = ""
 
@@ -81,8 +80,10 @@ class File:
         if self.tag and _names_tag(environ.get("HTTP_IF_NONE_MATCH") or "", self.tag):
             return request.send(environ, start_response, HTTPStatus.NOT_MODIFIED, b"", self.headers)
         headers, body = self.headers, self.raw
-        if request.takes_gzip(environ):
-            headers, body = (*headers, ("Content-Encoding", "gzip")), self.packed
+        for coding, names in _FORMS.items():
+            if coding in self.forms and request.takes_coding(environ, *names):
+                headers, body = (*headers, ("Content-Encoding", coding)), self.forms[coding]
+                break
         return request.send(environ, start_response, HTTPStatus.OK, body, headers)
 
 
@@ -126,7 +127,8 @@ def table(conf: Configuration) -> Mapping[str, File | IndexPage]:
 @functools.cache
 def load() -> Window:
     """Read, hash and compress all files."""
-    found = dict(sorted(contents()))
+    everything = dict(sorted(contents()))
+    found = {name: data for name, data in everything.items() if _suffix(name) in _KINDS}
     digest = hashlib.sha256()
     for name, data in found.items():
         digest.update(f"{name} {len(data)}\n".encode())
@@ -135,7 +137,9 @@ def load() -> Window:
     tag = f'W/"{name_of_all}"'
     document = _file(_DOCUMENT, _linked(found, name_of_all), _REVALIDATED, tag)
     answers: dict[str, File | IndexPage] = {
-        f"{ROOT}/a/{name_of_all}/{name}": _file(name, data, _KEPT)
+        f"{ROOT}/a/{name_of_all}/{name}": _file(
+            name, data, _KEPT, brotli=everything.get(f"{name}.br")
+        )
         for name, data in found.items()
         if name != _DOCUMENT
     }
@@ -145,31 +149,39 @@ def load() -> Window:
 
 
 def contents() -> Iterator[tuple[str, bytes]]:
-    """Yield name and bytes of each served file."""
+    """Yield name and bytes of each file, of those that end in ``.br`` compressed by Brotli."""
     window = importlib.resources.files("ironic_lite.features.window")
-    for folder, above, kinds in _FOLDERS:
+    for folder in _FOLDERS:
         for path in window.joinpath(folder).iterdir():
-            if _suffix(path.name) in kinds:
-                yield above + path.name, path.read_bytes()
+            yield path.name, path.read_bytes()
 
 
 def _suffix(name: str) -> str:
-    return name.rpartition("/")[2].rpartition(".")[2]
+    return name.rpartition(".")[2]
+
+
+def modules(found: Mapping[str, bytes], name: str) -> list[str]:
+    """Return the names of a script and of all that it imports at once, in that order."""
+    names = [name]
+    for each in names:
+        imported = _IMPORTED.findall(found[each].decode())
+        names += [other for other in dict.fromkeys(imported) if other not in names]
+    return names
 
 
 def _linked(found: Mapping[str, bytes], name_of_all: str) -> bytes:
-    """Return the document with the hash and a preload link for each module."""
+    """Return the document with the hash and a preload link for each module that it needs."""
     folder = f"a/{name_of_all}/"
-    modules = "\n".join(
-        f'<link rel="modulepreload" href="{folder}{name}">'
-        for name in found
-        if _suffix(name) == "js"
+    links = "\n".join(
+        f'<link rel="modulepreload" href="{folder}{name}">' for name in modules(found, _SCRIPT)
     )
-    text = found[_DOCUMENT].decode().replace("<!-- modules -->", modules)
+    text = found[_DOCUMENT].decode().replace("<!-- modules -->", links)
     return text.replace("{files}/", folder).encode()
 
 
-def _file(name: str, data: bytes, caching: str, tag: str = "") -> File:
+def _file(
+    name: str, data: bytes, caching: str, tag: str = "", *, brotli: bytes | None = None
+) -> File:
     headers = (
         ("Content-Type", _KINDS[_suffix(name)]),
         ("Cache-Control", caching),
@@ -177,7 +189,8 @@ def _file(name: str, data: bytes, caching: str, tag: str = "") -> File:
         *((("ETag", tag),) if tag else ()),
         *HEADERS,
     )
-    return File(data, gzip.compress(data, 9, mtime=0), headers, tag)
+    forms = {"gzip": gzip.compress(data, 9, mtime=0)} | ({"br": brotli} if brotli else {})
+    return File(data, forms, headers, tag)
 
 
 def _names_tag(condition: str, tag: str) -> bool:

@@ -1,0 +1,398 @@
+/** The fleet: what needs attention, filters with counts, all nodes, and acts on many of them. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { STATES } from "../facts";
+import { Attention, failureOf } from "../parts/attention";
+import { Bulk } from "../parts/bulk";
+import { covered, Menu } from "../parts/dialog";
+import { Checkbox, Select, typed } from "../parts/fields";
+import { openEnroll } from "../parts/openers";
+import { FaultBox, LIST_MS } from "../parts/read";
+import { Table } from "../parts/table";
+import { Ago, bdi, filters, nodeAddress, nodeLink, State } from "../parts/text";
+import { copy, Curl } from "../parts/toasts";
+import {
+  DATA_STATES,
+  expected,
+  FAILED_STATES,
+  KINDS,
+  many,
+  nameOf,
+  OVERDUE,
+  stepName,
+  stopOf,
+  sum,
+} from "../parts/words";
+import {
+  fleet,
+  followFleet,
+  KIND_ORDER,
+  named,
+  needOf,
+  predicate,
+  remote,
+  select,
+  selection,
+  selectNone,
+  setFilter,
+} from "../state/nodes";
+import { changeRoute, go, href, path, route } from "../state/route";
+import { small } from "../state/settings";
+import { curl, Fault, pages, passing } from "../wire/api";
+
+export type Node = Record<string, any>;
+
+const COLUMNS = [
+  { key: "name", title: "Name", width: "minmax(9rem, 1fr)", cell: nodeLink },
+  { key: "provision_state", title: "State", width: "minmax(12.5rem, 1fr)", cell: Where },
+  { key: "provision_updated_at", title: "Since", width: "6rem", cell: Since },
+  { key: "under", title: "Under way", width: "minmax(10rem, 1.8fr)", cell: Under, wide: true },
+  { key: "power_state", title: "Power", width: "5rem", cell: Power },
+  { key: "resource_class", title: "Class", width: "7rem", cell: fieldCell("resource_class"), wide: true },
+  { key: "conductor", title: "Conductor", width: "7rem", cell: fieldCell("conductor"), wide: true },
+  { key: "data_state", title: "Data", width: "5rem", cell: fieldCell("data_state"), wide: true },
+];
+
+/** Further columns that an address may name: fields of nodes. */
+const MORE = ["driver", "owner", "lessee", "shard", "conductor_group", "fault", "instance_name"];
+
+const columnOf = (key: string) =>
+  COLUMNS.find((column) => column.key === key) ?? {
+    key,
+    title: key.replaceAll("_", " "),
+    cell: fieldCell(key),
+    wide: true,
+  };
+/** @param named `~cols` of the address, with commas */
+const columnsOf = (named: string | undefined) => (named ? named.split(",").map(columnOf) : COLUMNS);
+
+/** A box for each column; a card of a narrow screen has no others. */
+function Columns() {
+  const chosen = columnsOf(route.value.view.cols).map((column) => column.key);
+  const all = [...COLUMNS, ...MORE.map(columnOf)];
+  return (
+    <Menu name="Columns">
+      {all.map(({ key, title }) => (
+        <Checkbox
+          label={title}
+          onChange={() => {
+            const next = all
+              .map((column) => column.key)
+              .filter((name) => chosen.includes(name) !== (name === key));
+            changeRoute({ "~cols": next.join(",") }, { replace: true });
+          }}
+          on={chosen.includes(key)}
+        />
+      ))}
+    </Menu>
+  );
+}
+
+function Where(node: Node) {
+  return (
+    <>
+      <State state={node.provision_state} />
+      {fleet.overdue.value.has(node.uuid) && (
+        <>
+          {" "}
+          <strong class="danger" title={OVERDUE}>
+            overdue
+          </strong>
+        </>
+      )}
+      {fleet.holds.value.has(node.uuid) && (
+        <>
+          {" "}
+          <strong class="held-mark">■ HELD</strong>
+        </>
+      )}
+    </>
+  );
+}
+function Since(node: Node) {
+  return <Ago at={node.provision_updated_at} />;
+}
+function Power(node: Node) {
+  return bdi(String(node.power_state ?? "").replace("power ", ""));
+}
+function fieldCell(name: string) {
+  return (node: Node) => bdi(node[name] ?? "");
+}
+function Under(node: Node) {
+  const held = fleet.holds.value.get(node.uuid);
+  const run = fleet.under.value.get(node.uuid);
+  if (run) {
+    const { place, eta } = run;
+    return (
+      <>
+        {bdi(place ? `${place.ordinal + 1}/${place.of} ${stepName(place)}` : run.verb)}
+        <span>{stopOf(run) || (eta && !fleet.overdue.value.has(node.uuid) && expected(eta, true))}</span>
+      </>
+    );
+  }
+  if (held) return bdi(`${held[0].kind}: ${held[0].reason}`);
+  const maintenance = node.maintenance && `maintenance${node.fault ? `: ${node.fault}` : ""}`;
+  return bdi([failureOf(node), maintenance].filter(Boolean).join("; "));
+}
+
+export function Fleet() {
+  const { query, view } = route.value;
+  const words = view.q ?? "";
+  const sort = view.sort ?? "need";
+  const selected = selection.value;
+  const [held, setHeld] = useState(false);
+  useEffect(() => void followFleet(), []);
+  useEffect(() => {
+    const clear = (event: any) =>
+      event.key === "Escape" && !covered() && event.target.type !== "search" && selectNone();
+    addEventListener("keydown", clear);
+    return () => removeEventListener("keydown", clear);
+  }, []);
+  useEffect(() => setFilter(query.toString()), [query.toString()]);
+  const { given: matches, fault } = useRemote(query);
+  const rows = useRows(query, words, sort, held, matches);
+  const wrong = fault ?? fleet.failure.value;
+  void fleet.tick.value;
+  return (
+    <>
+      <h1 class="unseen">Fleet</h1>
+      <Attention brief={!!(query.size || words)} /> <Filters words={words} /> <Chips />
+      {wrong && <FaultBox fault={wrong} />}
+      <Table
+        rows={rows.shown}
+        columns={columnsOf(view.cols)}
+        id={(node: Node) => node.uuid}
+        label="Nodes"
+        view={`${query}|${words}`}
+        selected={selected}
+        onSelect={select}
+        onHold={setHeld}
+        sort={sort}
+        onSort={(key: string) => changeRoute({ "~sort": sort === key ? `-${key}` : key }, { replace: true })}
+        onCopy={(node: Node) => copy(curl("GET", path("nodes", nameOf(node))))}
+        onOpen={(node: Node) => go(nodeAddress(node))}
+      />
+      {!rows.shown.length &&
+        !wrong &&
+        matches !== NOT_YET &&
+        fleet.status.value !== "loading" &&
+        (query.size || words) && (
+          <p role="status">
+            No node matches. <button onClick={clearFilters}>Clear filters</button>
+          </p>
+        )}
+      <Bulk shown={rows.shown} />
+      <p class="footer" role="note">
+        {footer(rows, sort)}
+      </p>
+      <Told />
+    </>
+  );
+}
+
+const TOLD_MS = 10_000;
+
+/** For screen readers: how many events came, once in a while and not for each. */
+function Told() {
+  const [text, setText] = useState("");
+  useEffect(() => {
+    let known = fleet.heard.count;
+    const timer = setInterval(() => {
+      const more = fleet.heard.count - known;
+      known += more;
+      setText(more ? `${many(more, "change")} in 10 seconds` : "");
+    }, TOLD_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <div class="unseen" role="status" aria-label="Changes">
+      {text}
+    </div>
+  );
+}
+
+/** @returns nodes of the whole fleet */
+function total(): number {
+  const counts = fleet.counts.value;
+  return counts ? sum(counts.values()) : fleet.nodes.size;
+}
+
+function footer(rows: { shown: Node[]; waiting: number }, sort: string) {
+  const of = total();
+  const loading = fleet.status.value === "loading" ? " · loading" : "";
+  const state = fleet.narrow.value ? " · narrow the filter to see rows" : loading;
+  const held = rows.waiting ? ` · ${rows.waiting} changes wait while you are here` : "";
+  const by = sort === "need" ? "need" : sort.replace(/^-/, "");
+  return `${rows.shown.length} of ${of} · sorted by ${by}${state}${held}`;
+}
+
+const NOT_YET: Set<string> = new Set();
+
+/**
+ * The UUIDs that the API gives for filters that only it knows, `NOT_YET` until they are read; null if
+ * there is no such filter. They stay while the service is away.
+ */
+function useRemote(query: URLSearchParams): { given: Set<string> | null; fault?: Fault } {
+  const [found, setFound] = useState({} as any);
+  const text = remote(query).length ? query.toString() : "";
+  useEffect(() => {
+    if (!text) return undefined;
+    const abort = new AbortController();
+    const read = async () => {
+      const found = new Set();
+      const from = `/v1/nodes?${text}&fields=uuid&limit=1000`;
+      for await (const page of pages(from, "nodes", abort.signal))
+        for (const node of page) found.add(node.uuid);
+      return { given: found, text };
+    };
+    const again = () =>
+      document.hidden ||
+      read().then(
+        setFound,
+        (fault) =>
+          abort.signal.aborted ||
+          setFound((old: any) => ({
+            ...(passing(fault) && old.text === text ? old : { given: NOT_YET, text }),
+            fault,
+          })),
+      );
+    again();
+    const timer = setInterval(again, LIST_MS);
+    return () => {
+      clearInterval(timer);
+      abort.abort();
+    };
+  }, [text]);
+  return !text ? { given: null } : found.text === text ? found : { given: NOT_YET };
+}
+
+/** Rows in their order. While the pointer is in the table the order stays, and changes are counted. */
+function useRows(
+  query: URLSearchParams,
+  words: string,
+  sort: string,
+  held: boolean,
+  matches: Set<string> | null,
+) {
+  const turn = fleet.slowTick.value;
+  const lists = [fleet.overdue.value, fleet.holds.value];
+  const text = query.toString();
+  const last = useRef({ key: "", rows: [] as Node[], turn: 0 });
+  return useMemo(() => {
+    const key = `${text}|${words}|${sort}|${matches?.size}`;
+    const old = last.current;
+    if (held && old.key === key && old.rows.length) {
+      const rows = old.rows.map((row) => fleet.nodes.get(row.uuid) ?? row);
+      return { shown: rows, waiting: turn - old.turn };
+    }
+    const accepts = predicate(query, words);
+    const found = named().filter((node) => accepts(node) && (matches === null || matches.has(node.uuid)));
+    const rows = ordered(found, sort);
+    last.current = { key: key, rows, turn };
+    return { shown: rows, waiting: 0 };
+  }, [turn, text, words, sort, held, matches, ...lists]);
+}
+
+/**
+ * @param rows by name
+ * @returns rows by a column, or by need; then by name
+ */
+function ordered(rows: Node[], sort: string): Node[] {
+  const down = sort.startsWith("-") ? -1 : 1;
+  const key = sort.replace(/^-/, "");
+  if (key === "name") return down < 0 ? rows.reverse() : rows;
+  const byNeed = key === "need" || key === "under";
+  // Made once for each row, not for each comparison.
+  const keyed = rows.map((node) => ({ node, first: byNeed ? needOf(node) : String(node[key] ?? "") }));
+  keyed.sort((a, b) => (a.first < b.first ? -down : a.first > b.first ? down : 0));
+  return keyed.map((row) => row.node);
+}
+
+/** Enter and ↓ lead from the field to the rows, Esc out of it when it is empty. */
+function leave(event: any) {
+  const { key, currentTarget: field } = event;
+  if (key === "Escape" && !field.value) field.blur();
+  else if (key === "Enter" || key === "ArrowDown") (document.querySelector(".grid") as any).focus();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+function Filters({ words }: { words: string }) {
+  const { query } = route.value;
+  return (
+    <div class="filters">
+      <input
+        id="filter"
+        type="search"
+        aria-label="Filter by name, state, class or conductor"
+        placeholder="/ filter"
+        value={words}
+        onInput={typed((value) => changeRoute({ "~q": value }, { replace: true }))}
+        onKeyDown={leave}
+      />
+      {filters(query)}
+      <Select
+        label="Data"
+        value={query.get("data_state") ?? ""}
+        onChange={(data_state) => changeRoute({ data_state })}
+        choices={[["", "any"], ...DATA_STATES]}
+      />
+      {!small.value && <Columns />} <button onClick={openEnroll}>Enroll…</button>
+      <Curl path={href("/v1/nodes", query).slice(1)} label="curl of these" />
+    </div>
+  );
+}
+
+/** States of the whole fleet with their counts; a click filters. */
+function Chips() {
+  const turn = fleet.slowTick.value;
+  const counts = useMemo(() => {
+    const found: Map<string, number> = new Map(fleet.counts.value ?? []);
+    for (const node of fleet.counts.value ? [] : fleet.nodes.values()) {
+      const state = node.provision_state;
+      found.set(state, (found.get(state) ?? 0) + 1);
+    }
+    return [...found].sort(([state], [other]) => rank(state) - rank(other));
+  }, [turn, fleet.counts.value]);
+  const chosen = (route.value.query.get("provision_state") ?? "").split(",").filter(Boolean);
+  const pick: (state: string, more: boolean) => void = (state, more) => {
+    const others = more ? chosen.filter((other) => other !== state) : [];
+    const next = chosen.includes(state) ? others : [...others, state];
+    changeRoute({ provision_state: next.join(",") });
+  };
+  const failed = counts.filter(([state]) => FAILED_STATES.includes(state));
+  return (
+    <div class="chips" role="group" aria-label="States">
+      <button aria-pressed={!route.value.query.size && !route.value.view.q} onClick={clearFilters}>
+        all {total()}
+      </button>
+      {failed.length > 1 && (
+        <button onClick={() => changeRoute({ provision_state: FAILED_STATES.join() })}>
+          ▲ failed {sum(failed.map(([, count]) => count))}
+        </button>
+      )}
+      {counts.map(([state, count]) => {
+        const kind = STATES[state] ?? "stable";
+        return (
+          <button
+            class={`state ${kind}`}
+            aria-pressed={chosen.includes(state)}
+            onClick={(event: MouseEvent) => pick(state, event.shiftKey)}
+          >
+            <span class="sign" aria-hidden="true">
+              {KINDS[kind]}
+            </span>{" "}
+            {state} {count}
+          </button>
+        );
+      })}
+    </div>
+  );
+}
+
+const clearFilters = () => {
+  const { view } = route.value;
+  go(href("/v1/nodes", {}, { ...view, q: "" }), { sel: view.sel });
+};
+
+const rank = (state: string) => -KIND_ORDER.indexOf(STATES[state] ?? "stable");

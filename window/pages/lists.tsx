@@ -1,0 +1,275 @@
+/** Pages that show one list or one document: runs, events, evidence, steps, doctor, settings. */
+import { useEffect, useState } from "preact/hooks";
+import { Checkbox, Field, Select, typed } from "../parts/fields";
+import {
+  Checks,
+  COPY,
+  DocumentList,
+  DocumentView,
+  FaultBox,
+  List,
+  LIST_MS,
+  Skeleton,
+  Tree,
+} from "../parts/read";
+import { RUN_HEAD, runRow, Timeline } from "../parts/run";
+import { bdi, nodeLink, Result, stamp } from "../parts/text";
+import { Curl } from "../parts/toasts";
+import { OVERDUE, stepName } from "../parts/words";
+import { duration } from "../state/clock";
+import { changeRoute, go, request, route } from "../state/route";
+import { prefs, set } from "../state/settings";
+import { Fault, parsed } from "../wire/api";
+import { Feed, followFrom } from "../wire/feed";
+import { type Json, withValue } from "../wire/json";
+import { leaveAll, loginUser } from "../wire/login";
+
+/** An argument of the address, and how a field changes it. */
+const argument = (name: string) => ({
+  value: route.value.query.get(name) ?? "",
+  onChange: (value: string) => changeRoute({ [name]: value.trim() }),
+});
+
+/** A filter of the address with fixed values. */
+const Filter = ({ name, label, choices }: { name: string; label: string; choices: string[] }) => (
+  <Select label={label} {...argument(name)} choices={[["", "all"], ...choices]} />
+);
+
+/** A filter of the address that is typed. */
+function TypedFilter({ name, label }: { name: string; label: string }) {
+  const { value, onChange } = argument(name);
+  return <Field label={label} value={value} onChange={typed(onChange)} />;
+}
+
+export function RunsPage() {
+  const { parts } = route.value;
+  if (parts[1]) {
+    return (
+      <>
+        <h1>Run</h1>
+        <DocumentView path={route.value.path} each={LIST_MS} draw={(run) => <Timeline run={run} />} />
+      </>
+    );
+  }
+  return (
+    <>
+      <h1>Runs</h1>
+      <div class="filters">
+        <Filter name="state" label="Result" choices={["running", "waiting", "done", "failed", "aborted"]} />
+        <Filter name="latest" label="Latest of each node" choices={["true"]} />
+        <Filter name="overdue" label="Overdue" choices={["true"]} />
+        <TypedFilter name="verb" label="Verb" /> <TypedFilter name="node" label="Node" />
+        <TypedFilter name="code" label="Code of the cause" />
+        <TypedFilter name="since" label="Begun since" /> <TypedFilter name="before" label="Begun before" />
+      </div>
+      {route.value.query.has("overdue") && <p class="small">{OVERDUE}</p>}
+      <DocumentList
+        path={request({ limit: "200" })}
+        each={LIST_MS}
+        label="Runs"
+        head={["Node", ...RUN_HEAD]}
+        of="runs"
+        row={(run) => [nodeLink({ name: run.node_name, uuid: run.node_uuid }), ...runRow(run)]}
+      />
+    </>
+  );
+}
+
+const MOST_EVENTS = 500;
+
+export function EventsPage() {
+  const [events, setEvents] = useState(null as Json[] | null);
+  const [fault, setFault] = useState(null as Fault | null);
+  const [paused, setPaused] = useState(false);
+  const { query } = route.value;
+  const text = query.toString();
+  const from = `/v1/events?${new URLSearchParams([...query, ["limit", "100"]])}`;
+  useEffect(() => {
+    setEvents(null);
+    setPaused(false);
+  }, [text]);
+  useEffect(() => {
+    if (paused) return undefined;
+    setFault(null);
+    const filter = Object.fromEntries(query);
+    const more = (found: Json[]) =>
+      setEvents((old) => [...found.reverse(), ...(old ?? [])].slice(0, MOST_EVENTS));
+    return followFrom(
+      from,
+      (body) => {
+        setFault(null);
+        setEvents(body.events.reverse());
+        return new Feed(body.cursor, more, null, filter);
+      },
+      setFault,
+    );
+  }, [text, paused]);
+  return (
+    <>
+      <h1>Events</h1>
+      <div class="filters">
+        <TypedFilter name="node" label="Node" /> <TypedFilter name="kind" label="Kinds" />
+        <Select
+          label="Show"
+          {...argument("since")}
+          choices={[
+            ["", "newest"],
+            ["0", "all that are kept"],
+          ]}
+        />
+        <button aria-pressed={paused} onClick={() => setPaused(!paused)}>
+          Pause
+        </button>
+        <Curl path={request({ since: "now", follow: "true" })} stream />
+      </div>
+      {fault ? (
+        <FaultBox fault={fault} path={from} />
+      ) : !events ? (
+        <Skeleton />
+      ) : (
+        <List
+          label="Events"
+          head={["At", "Node", "Kind", "Event", "Change", "By", COPY]}
+          rows={events.map((event) => [
+            stamp(event.at),
+            event.node && nodeLink({ name: event.name, uuid: event.node }),
+            event.kind,
+            event.data?.step ?? event.event ?? (event.node ? null : event.data?.name),
+            event.after && `${event.before ?? ""} → ${event.after}`,
+            event.requester ?? event.conductor,
+            <Curl
+              path={`/v1/events?${new URLSearchParams({ kind: event.kind, ...(event.node && { node: event.node }) })}`}
+            />,
+          ])}
+        />
+      )}
+    </>
+  );
+}
+
+export function StepsPage() {
+  return (
+    <>
+      <h1>Steps</h1>
+      <DocumentList
+        path={request()}
+        label="Steps"
+        of="steps"
+        head={["Step", "Kind", "Driver", "Class", "Count", "Failed", "Usual", "90 %", "Longest", "Codes"]}
+        row={(step) => [
+          stepName(step),
+          step.kind,
+          step.driver,
+          step.resource_class,
+          step.count,
+          step.failed,
+          duration(step.p50),
+          duration(step.p90),
+          duration(step.longest),
+          Object.entries(step.codes).map(([code, count]) => (
+            <>
+              <code>
+                {code} {count}
+              </code>{" "}
+            </>
+          )),
+        ]}
+      />
+    </>
+  );
+}
+
+export function DoctorPage() {
+  const draw = ({ status, checks }: Json) => (
+    <>
+      <p>
+        <Result result={status} />
+      </p>{" "}
+      <Checks checks={checks} />
+    </>
+  );
+  return (
+    <>
+      <h1>Doctor</h1>
+      <div class="filters">
+        <TypedFilter name="node" label="Also examine the node" />
+      </div>
+      <DocumentView path={request()} draw={draw} />
+      <h2>Conductors</h2>
+      <DocumentList
+        path="/v1/conductors?detail=true"
+        label="Conductors"
+        of="conductors"
+        head={["Host", "Group", "Alive", "Last sign"]}
+        row={(conductor) => [
+          conductor.hostname,
+          conductor.conductor_group,
+          conductor.alive ? "yes" : "▲ no",
+          stamp(conductor.updated_at),
+        ]}
+      />
+    </>
+  );
+}
+
+/** Any other path of the API: its document. */
+export function DocumentPage() {
+  return (
+    <>
+      <h1>{bdi(route.value.path)}</h1>
+      <DocumentView path={request()} draw={(body) => <Tree of={body} />} />
+    </>
+  );
+}
+
+const setting = (name: "utc" | "keys" | "plain", label: string) => (
+  <Checkbox label={label} onChange={(on) => set({ [name]: on })} on={prefs.value[name]} />
+);
+
+/** Saved views as text, to copy and to take over from another browser. */
+function Views() {
+  const [text, setText] = useState(JSON.stringify(prefs.value.views));
+  const read = parsed(text);
+  const views = Object.fromEntries(
+    Object.entries<string>(read ?? {}).filter(([, to]) => typeof to === "string" && to.startsWith("#/v1/")),
+  );
+  return (
+    <details>
+      <summary>Export and import</summary>
+      <label class="block">
+        Saved views, as JSON
+        <textarea rows={3} spellcheck={false} value={text} onInput={typed(setText)} />
+      </label>
+      <button disabled={!read} onClick={() => set({ views: { ...prefs.value.views, ...views } })}>
+        Import
+      </button>
+    </details>
+  );
+}
+
+export function SettingsPage() {
+  const { views } = prefs.value;
+  return (
+    <>
+      <h1>Settings</h1>
+      {setting("utc", "Show times in UTC")} {setting("keys", "Shortcuts of one character")}
+      {setting("plain", "Plain tables of 500 rows, for screen readers and find-in-page")}
+      <h2>Saved views</h2>
+      {!Object.keys(views).length && <p>There are none. Press Find, then "Save this view".</p>}
+      <ul>
+        {Object.entries(views).map(([name, address]) => (
+          <li>
+            <a href={address}>{bdi(name)}</a>
+            <button class="quiet" onClick={() => set({ views: withValue(views, name, "") })}>
+              remove
+            </button>
+          </li>
+        ))}
+      </ul>
+      <Views />
+      <h2>Who am I</h2>
+      <DocumentView path="/v1/whoami" draw={(body) => <Tree of={body} />} />
+      {loginUser.value && <button onClick={() => (go("#/v1/nodes"), leaveAll())}>Log out</button>}
+    </>
+  );
+}

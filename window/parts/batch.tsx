@@ -1,0 +1,201 @@
+/** The dialog of a batch: its request, its waves, its plan. */
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { go, href, path } from "../state/route";
+import { ask, Fault } from "../wire/api";
+import { type Json } from "../wire/json";
+import { Confirm, confirmation, confirmationOf, NUMBER, tellEnd } from "./confirm";
+import { Field, type Option, Select, typed } from "./fields";
+import { ActForm, useSend } from "./form";
+import { Plan } from "./plan";
+import { missing, StepsField } from "./steps";
+import { bdi } from "./text";
+import { say } from "./toasts";
+import { erases, HALF, many, nameOf, POWERS, verb, VERB_HINTS, wording } from "./words";
+
+const WAVES: Record<string, (number | string)[]> = {
+  "all at once": ["100%"],
+  "canary: one, then all": [1, "100%"],
+  "canary: one, 10 %, all": [1, "10%", "100%"],
+};
+
+const MOST_NAMES = 20;
+
+const shortList = (names: string[]) =>
+  names.length ? `: ${names.slice(0, MOST_NAMES).join(", ")}${names.length > MOST_NAMES ? " …" : ""}` : "";
+
+/**
+ * @param props `nodes`: those of which one can be the first; `example`: a node whose steps can be
+ *   picked
+ */
+export function BatchDialog({
+  of,
+  count,
+  offered,
+  nodes = [],
+  names = nodes.map(nameOf),
+  example,
+}: {
+  of: { nodes: unknown; expect?: number };
+  count: number;
+  offered: string[];
+  nodes?: Json[];
+  names?: string[];
+  example?: string | undefined;
+}) {
+  const all = many(count);
+  const title = `Batch of ${all}`;
+  const [target, setTarget] = useState(offered.length === 1 ? (offered[0] ?? "") : "");
+  const [steps, setSteps] = useState({} as Json);
+  const [waves, setWaves] = useState(count > 1 ? "canary: one, then all" : "all at once");
+  const [concurrency, setConcurrency] = useState(8);
+  const [budget, setBudget] = useState(0);
+  const [name, setName] = useState("");
+  const [canary, setCanary] = useState("");
+  const [plan, setPlan] = useState(null as Json | null);
+  const [fault, setFault] = useState(null as Fault | null);
+  const [sure, setSure] = useState(false);
+  const body = {
+    ...(canary ? { nodes: [canary, ...names.filter((other) => other !== canary)] } : of),
+    request: POWERS.includes(target) ? { power: target } : { target, ...steps },
+    waves: WAVES[waves],
+    concurrency,
+    max_failures: budget,
+    ...(name && { name }),
+  };
+  const text = JSON.stringify(body);
+  const [planned, setPlanned] = useState("");
+  const look = async () => {
+    try {
+      const { body: found } = await ask("POST", "/v1/batches?plan=true", { body });
+      // The API plans the steps of one node.
+      const { uuid } = found.first_wave[0];
+      const sample =
+        erases(target) &&
+        uuid !== found.refused.first[0]?.uuid &&
+        (await ask("POST", path("nodes", uuid, "plan"), { body: body.request, accepts: [422] }).catch(
+          () => null,
+        ));
+      setPlan({ ...found, sample: sample && sample.body });
+      setPlanned(text);
+      setFault(null);
+    } catch (error) {
+      setPlan(null);
+      setFault(error as Fault);
+    }
+  };
+  useEffect(() => setFault(null), [text]);
+  const first = !target ? "Choose a request." : missing(target, steps);
+  const sending = useSend({ method: "POST", path: "/v1/batches", body }, (answer) => {
+    const own = path("batches", answer.body.uuid);
+    go(href(own));
+    say(`The batch of ${all} has begun.`);
+    void tellEnd(own, title);
+  });
+  const fresh = plan && planned === text;
+  const used = nodes.filter((node) => node.provision_state === "active");
+  const kind = confirmationOf(target, used.length > 0);
+  const changes =
+    kind === "name"
+      ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, "") === kind ? "Destroys" : "May destroy"} the data on ${all}${shortList(names)}.`
+      : target === "abort"
+        ? `Abort ends the runs of ${all}. ${HALF}`
+        : `${verb(target)} interrupts the instances on ${many(used.length)}${shortList(used.map(nameOf))}.`;
+  // A confirmation is of the plan that was read, not of the one that took its place.
+  useLayoutEffect(() => setSure(false), [text, plan]);
+  const act = {
+    ...sending,
+    fault: sending.fault ?? fault,
+    ready: !!fresh && (kind === "none" || sure),
+    title,
+    danger: kind === "name",
+    button: fresh ? `${verb(target)} ${all}` : "",
+    more: (
+      <button type="button" disabled={!!first} onClick={() => look()}>
+        Plan
+      </button>
+    ),
+  };
+  return (
+    <ActForm {...act}>
+      <div class="form-grid">
+        <Select
+          label="Request"
+          value={target}
+          onChange={(next) => (setTarget(next), setSteps({}))}
+          choices={[["", "choose…"], ...offered.map((choice): Option => [choice, verb(choice)])]}
+        />
+        <Select label="Waves" value={waves} onChange={setWaves} choices={Object.keys(WAVES)} />
+        {nodes.length > 1 && waves.startsWith("canary") && (
+          <Select
+            label="Canary, goes first"
+            value={canary}
+            onChange={setCanary}
+            choices={[["", "the first of the list"], ...names]}
+          />
+        )}
+        <Field label="Name (optional)" onInput={typed(setName)} />
+        {number("At the same time", concurrency, setConcurrency, 1)}
+        {number("Failures allowed", budget, setBudget, 0)}
+      </div>
+      <p role="status">
+        {first} {VERB_HINTS[target] && `${verb(target)} ${VERB_HINTS[target]}.`}
+        {offered.includes("manage") &&
+          !offered.includes("clean") &&
+          " To clean, use Manage first; the page of its batch then has the button Clean…"}
+      </p>
+      <StepsField key={target} node={example} target={target} onChange={setSteps} />
+      {fresh && <BatchPlan plan={plan} />}
+      {fresh && kind !== "none" && (
+        <p>
+          <strong>{bdi(changes)}</strong>
+        </p>
+      )}
+      {fresh && (
+        <Confirm key={plan} kind={kind} name={String(count)} what={NUMBER} on={all} onSure={setSure} />
+      )}
+    </ActForm>
+  );
+}
+
+const number = (label: string, value: number, put: (value: number) => void, min: number) => (
+  <Field label={label} type="number" min={min} value={value} onInput={typed((text) => put(Number(text)))} />
+);
+
+function BatchPlan({ plan }: { plan: Json }) {
+  const { waves, concurrency, failures_left: left, refused, first_wave: first, sample } = plan;
+  return (
+    <>
+      <p role="status">
+        {waves.length > 1 ? (
+          <>
+            <strong>{bdi(nameOf(first[0]))} goes first, alone</strong>, then{" "}
+            {[...waves.slice(1, -1), `the other ${waves.at(-1)}`].join(", then ")}
+          </>
+        ) : (
+          many(waves[0])
+        )}
+        , at most {concurrency} at once.
+        {left
+          ? ` The batch pauses after more than ${many(left, "failure")}.`
+          : " The first failure pauses the batch."}
+      </p>
+      {refused.count > 0 && (
+        <>
+          <p class="wrong">{refused.count} of them would refuse the request now:</p>
+          <ul>
+            {refused.first.map((node: Json) => (
+              <li>
+                {bdi(nameOf(node))}: {bdi(wording(node.text, node))}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      {sample?.accepted && (
+        <>
+          <p>On {bdi(nameOf(first[0]))}:</p> <Plan plan={sample} />
+        </>
+      )}
+    </>
+  );
+}

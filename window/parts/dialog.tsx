@@ -1,0 +1,75 @@
+/** Dialogs: one at a time, with the browser's own focus trap; the form of new machines. */
+import { signal } from "@preact/signals";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { route } from "../state/route";
+import { hush } from "./toasts";
+
+/** The dialog that is open: a function that draws it. */
+export const opened = signal(null as (() => any) | null);
+
+export function show(draw: () => any) {
+  opened.value = draw;
+}
+
+export function close() {
+  opened.value = null;
+}
+
+// Dialogs, menus and sentences are of the page below them.
+let below = "";
+route.subscribe((next) => {
+  close();
+  if (next.path === below) return;
+  below = next.path;
+  document.querySelectorAll(".menu").forEach((menu) => menu.removeAttribute("open"));
+  hush((toast) => !toast.to);
+});
+
+/** True while a dialog is on the screen: the browser closes it before it tells so. */
+export const covered = () => !!document.querySelector("dialog[open]");
+
+/** Draws the dialog that is open. */
+export function DialogHost() {
+  const draw = opened.value;
+  return draw && <Frame key={draw} draw={draw} />;
+}
+
+function Frame({ draw }: { draw: () => any }) {
+  const element = useRef(null as HTMLDialogElement | null);
+  // At once: a key that follows the press, such as Escape, is for the dialog.
+  useLayoutEffect(() => {
+    const dialog = element.current;
+    dialog?.showModal();
+    return () => dialog?.close(); // The browser returns the focus.
+  }, []);
+  const onClose = () => opened.value === draw && close();
+  return (
+    <dialog ref={element} aria-labelledby="dialog-title" onClose={onClose}>
+      {draw()}
+    </dialog>
+  );
+}
+
+/** What a button shows over the page until it loses the focus, or one of its buttons is pressed. */
+export function Menu({ name, children }: { name: string; children?: any }) {
+  // Before the button acts: its dialog returns the focus to where it was.
+  const leave = ({ currentTarget: menu }: any) => {
+    menu.open = false;
+    menu.firstElementChild.focus();
+  };
+  const onKey = (event: any) => {
+    if (event.key !== "Escape" || !event.currentTarget.open) return;
+    event.stopPropagation();
+    leave(event);
+  };
+  const onLeft = ({ relatedTarget, currentTarget: menu }: any) => {
+    if (!menu.contains(relatedTarget)) menu.open = false;
+  };
+  const onClick = (event: any) => event.target.closest("button") && leave(event);
+  return (
+    <details class="menu" onKeyDown={onKey} onFocusOut={onLeft} onClickCapture={onClick}>
+      <summary>{name}</summary>
+      <div>{children}</div>
+    </details>
+  );
+}

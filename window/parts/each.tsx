@@ -1,0 +1,113 @@
+/** Acts that are no batches: one request for each of many nodes. */
+import { useRef, useState } from "preact/hooks";
+import { path } from "../state/route";
+import { key, sendChange } from "../wire/api";
+import { type Json } from "../wire/json";
+import { Field, Select, typed } from "./fields";
+import { ActForm } from "./form";
+import { HoldForm, NEW_HOLD } from "./holds";
+import { bdi } from "./text";
+import { say } from "./toasts";
+import { many, nameOf, wording } from "./words";
+
+const REQUESTS_AT_ONCE = 4;
+
+/** Send one request for each node, four at a time; show each result. */
+function useEach(nodes: Json[], request: (node: Json) => { method: string; path: string; body?: unknown }) {
+  const [results, setResults] = useState(new Map() as Map<string, string>);
+  const [busy, setBusy] = useState(false);
+  /** Keys by their request; a refused one gets another. */
+  const keys = useRef(new Map() as Map<string, string>);
+  const run = async () => {
+    setBusy(true);
+    const queue = [...nodes];
+    const found: Map<string, string> = new Map();
+    const worker = async () => {
+      for (let node = queue.shift(); node; node = queue.shift()) {
+        const change = request(node);
+        const text = JSON.stringify(change);
+        const once = keys.current.get(text) ?? key();
+        keys.current.set(text, once);
+        const result = await sendChange({ ...change, key: once }).then(
+          () => "done",
+          (error) => {
+            if (error.status) keys.current.delete(text);
+            return error.message;
+          },
+        );
+        found.set(node.uuid, result);
+        setResults(new Map(found));
+      }
+    };
+    await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, worker));
+    setBusy(false);
+    say(`${[...found.values()].filter((result) => result === "done").length} of ${nodes.length} done.`);
+  };
+  const sample = request({ uuid: "{node}" });
+  const copied = { ...sample, path: decodeURIComponent(sample.path), each: nodes.map((node) => node.uuid) };
+  const over = !busy && results.size && [...results.values()].every((result) => result === "done");
+  return { results, busy, send: over ? undefined : run, request: copied };
+}
+
+function Results({ nodes, results }: { nodes: Json[]; results: Map<string, string> }) {
+  if (!results.size) return null;
+  const faults = nodes.filter((node) => (results.get(node.uuid) ?? "done") !== "done");
+  return (
+    <>
+      <p>
+        {results.size} of {nodes.length} answered, {faults.length} refused.
+      </p>
+      <ul>
+        {faults.map((node) => (
+          <li class="wrong">
+            {bdi(nameOf(node))}: {bdi(wording(results.get(node.uuid), node))}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+export function Maintaining({ nodes }: { nodes: Json[] }) {
+  const [reason, setReason] = useState("");
+  const [on, setOn] = useState(true);
+  const each = useEach(nodes, (node) => ({
+    method: on ? "PUT" : "DELETE",
+    path: path("nodes", node.uuid, "maintenance"),
+    ...(on ? { body: { reason } } : {}),
+  }));
+  const act = {
+    ...each,
+    title: `Maintenance of ${many(nodes.length)}`,
+    button: `Set maintenance ${on ? "on" : "off"}`,
+  };
+  return (
+    <ActForm {...act}>
+      <Select
+        label="Maintenance"
+        value={on ? "on" : "off"}
+        onChange={(value) => setOn(value === "on")}
+        choices={["on", "off"]}
+      />
+      <Field label="Reason" class="block" onInput={typed(setReason)} />
+      <Results nodes={nodes} results={each.results} />
+    </ActForm>
+  );
+}
+
+export function Holding({ nodes }: { nodes: Json[] }) {
+  const [body, setBody] = useState(NEW_HOLD as Json);
+  const each = useEach(nodes, (node) => ({
+    method: "POST",
+    path: path("nodes", node.uuid, "holds"),
+    body,
+  }));
+  const title = `Hold ${many(nodes.length)}`;
+  const act = { ...each, title, button: title, ready: !!body.reason };
+  return (
+    <ActForm {...act}>
+      <HoldForm body={body} onChange={setBody} />
+      <Results nodes={nodes} results={each.results} />
+    </ActForm>
+  );
+}

@@ -1,0 +1,201 @@
+/** Forms of acts: what they send, how they are refused, their buttons. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Answer, Fault, get, key, sendChange, sleep } from "../wire/api";
+import { type Json } from "../wire/json";
+import { close, opened } from "./dialog";
+import { FaultBox } from "./read";
+import { bdi } from "./text";
+import { Curl } from "./toasts";
+import { visible } from "./words";
+
+/** A node as it was read: its fields and its tag. */
+export type Version = { body: Json | null; tag: string };
+
+const NONE: Version = { body: null, tag: "" };
+
+const LOCK_MS = 1000;
+
+/**
+ * The version of a node that a dialog is about: read when it opens, because the page below may be
+ * late, and again while a conductor works on the node if the act has to wait for that.
+ * @param of the path of the node
+ */
+function useVersion(of: string | undefined, waits: boolean, onFault: (fault: Fault) => void) {
+  const [version, setVersion] = useState(NONE);
+  useEffect(() => {
+    const abort = new AbortController();
+    const read = async () => {
+      const { body, tag } = await get(of as string, abort.signal);
+      setVersion({ body, tag });
+      if (!waits || !body.reservation) return;
+      await sleep(LOCK_MS);
+      if (!abort.signal.aborted) await read();
+    };
+    if (of) read().catch((fault) => abort.signal.aborted || onFault(fault));
+    return () => abort.abort();
+  }, [of]);
+  return [version, setVersion] as const;
+}
+
+/**
+ * Send the change of a form. Its key stays until the service answers, so a lost answer and another
+ * press change the node once. If the node is no more as it was read, both versions are shown.
+ * @param request `of`: the path of the node whose version is named; `waits`: for the end of its lock,
+ *   too; `seen`: the version if it was read before
+ * @param onFault returns what is shown of it
+ * @returns what `ActForm` takes of it
+ */
+export function useSend(
+  {
+    of,
+    waits = false,
+    seen,
+    ...request
+  }: Parameters<typeof sendChange>[0] & { of?: string; waits?: boolean; seen?: Version },
+  onDone: (answer: Answer) => void,
+  onFault: (fault: Fault) => Fault | null = (fault) => fault,
+) {
+  const once = useRef(key());
+  const none = { busy: false, fault: null as Fault | null, now: NONE };
+  const [state, setState] = useState(none);
+  const [read, setRead] = useVersion(seen ? undefined : of, waits, (fault) => setState({ ...none, fault }));
+  const known = seen ?? read;
+  const change = of ? { ...request, tag: known.tag } : request;
+  const sendOf = async (tag: string | undefined) => {
+    const dialog = opened.value;
+    setState({ ...none, busy: true });
+    try {
+      const answer = await sendChange({ ...change, ...(tag && { tag }), key: once.current });
+      once.current = key();
+      setState(none);
+      if (opened.value === dialog) close();
+      onDone(answer);
+    } catch (error) {
+      const fault = error as Fault;
+      if (fault.status) once.current = key();
+      const now = of && fault.status === 412 ? await get(of).catch(() => NONE) : NONE;
+      setState({ busy: false, fault: onFault(fault), now });
+    }
+  };
+  // What was said of another input is not true of this one.
+  useEffect(() => setState((old) => (old.fault ? none : old)), [JSON.stringify(request.body)]);
+  const headers = { "Idempotency-Key": once.current } as Record<string, string>;
+  if (change.tag) headers["If-Match"] = change.tag;
+  const choice = state.now.body && (
+    <Choice
+      seen={known.body ?? {}}
+      now={state.now.body}
+      onMine={() => (setRead(state.now), void sendOf(state.now.tag))}
+      onTheirs={() => (setState(none), close())}
+    />
+  );
+  const holder = waits ? known.body?.reservation : null;
+  return {
+    ...state,
+    choice,
+    holder,
+    known: !choice && (!of || (!!known.tag && !holder)),
+    send: () => sendOf(change.tag),
+    request: { ...change, headers },
+  };
+}
+
+/** Fields that differ in each version. */
+const MOVING = /_at$|^(links|reservation)$/;
+
+/** What differs between two versions of a node. */
+export function Changes({ seen, now }: { seen: Json; now: Json }) {
+  const text = (value: unknown) => bdi(value ?? "null");
+  const names = Object.keys(now).filter(
+    (name) => name in seen && !MOVING.test(name) && JSON.stringify(seen[name]) !== JSON.stringify(now[name]),
+  );
+  return (
+    <dl class="tree" aria-label="What has changed">
+      {names.map((name) => (
+        <>
+          <dt>{name}</dt>
+          <dd>
+            {text(seen[name])} → {text(now[name])}
+          </dd>
+        </>
+      ))}
+    </dl>
+  );
+}
+
+function Choice({
+  seen,
+  now,
+  onMine,
+  onTheirs,
+}: {
+  seen: Json;
+  now: Json;
+  onMine: () => void;
+  onTheirs: () => void;
+}) {
+  return (
+    <>
+      <Changes seen={seen} now={now} />
+      <div class="actions">
+        <button type="button" onClick={onMine}>
+          Use mine
+        </button>
+        <button type="button" onClick={onTheirs}>
+          Take theirs
+        </button>
+      </div>
+    </>
+  );
+}
+
+/**
+ * The form of an act: its title, its fields, what was refused, its curl, and two buttons.
+ * @param props `choice`: between two versions; `holder` of the lock that the act waits for; `more`:
+ *   further buttons
+ */
+export function ActForm(props: {
+  title: string;
+  note?: string;
+  fault?: Fault | null;
+  request?: Record<string, any>;
+  choice?: any;
+  holder?: string | null;
+  button?: string;
+  danger?: boolean;
+  ready?: boolean;
+  known?: boolean;
+  busy?: boolean;
+  send?: (() => unknown) | undefined;
+  more?: any;
+  children?: any;
+}) {
+  const { title, note, fault, request, button, danger, ready = true, known = true, busy, send, more } = props;
+  const can = ready && known && !busy;
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (can) void send?.();
+  };
+  return (
+    <form method="dialog" onSubmit={submit}>
+      <header class="dialog-head">
+        <h2 id="dialog-title">{visible(title)}</h2>
+        {note && <span class="small">{note}</span>}
+      </header>
+      {props.children} {fault && <FaultBox fault={fault} />} {props.choice}
+      {props.holder && <p role="status">{bdi(props.holder)} works on this node. The window waits for it.</p>}
+      <footer>
+        {request && <Curl {...(request as any)} />}
+        <button type="button" autofocus onClick={close}>
+          {send ? "Cancel" : "Close"}
+        </button>
+        {more}
+        {send && button && (
+          <button class={danger ? "danger" : "primary"} disabled={!can}>
+            {button}
+          </button>
+        )}
+      </footer>
+    </form>
+  );
+}

@@ -1,0 +1,47 @@
+/** Parts of the window that are loaded when they are first shown, or soon after the page has opened. */
+import { type ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Skeleton } from "./read";
+
+const loads: (() => Promise<void>)[] = [];
+
+/** A component of a module that is not part of the first page. */
+export function lazy<Props extends object>(load: () => Promise<ComponentType<Props>>) {
+  let Part: ComponentType<Props> | undefined;
+  const read = async () => {
+    Part = await load();
+  };
+  loads.push(read);
+  return function Lazy(props: Props) {
+    const [failed, setFailed] = useState(false);
+    const [, draw] = useState({});
+    useEffect(() => {
+      if (Part) return;
+      read().then(
+        () => {
+          draw({});
+          // A dialog has found nothing to focus when it opened.
+          queueMicrotask(() => document.querySelector<HTMLElement>("dialog[open] [autofocus]")?.focus());
+        },
+        () => setFailed(true),
+      );
+    }, []);
+    if (Part) return <Part {...props} />;
+    return failed ? <Unloaded /> : <Skeleton />;
+  };
+}
+
+/** The service is away, or a newer one has other files. */
+function Unloaded() {
+  return (
+    <p class="fault" role="alert">
+      This part of the page could not be loaded.{" "}
+      <button type="button" onClick={() => location.reload()}>
+        Reload
+      </button>
+    </p>
+  );
+}
+
+/** Load all parts, so that an open page goes on while the service is away, and after an upgrade. */
+export const loadAll = () => Promise.allSettled(loads.map((read) => read()));

@@ -1,0 +1,18 @@
+/** The pages of the navigation, and the theme. */
+import { prefs, set } from "../state/settings";
+
+/** Pages in the navigation: key of the shortcut, label, address. */
+export const PAGES = [
+  ["f", "Fleet", "/v1/nodes"],
+  ["r", "Runs", "/v1/runs"],
+  ["b", "Batches", "/v1/batches"],
+  ["e", "Events", "/v1/events"],
+  ["v", "Erasures", "/v1/erasures"],
+  ["s", "Steps", "/v1/stats/steps"],
+  ["d", "Doctor", "/v1/doctor"],
+] as const;
+
+export function nextTheme() {
+  const order = { auto: "light", light: "dark", dark: "auto" } as const;
+  set({ theme: order[prefs.value.theme] });
+}

@@ -1,0 +1,223 @@
+/** Documents and lists of the API that a page shows: read, read again, and their faults. */
+import { useEffect, useState } from "preact/hooks";
+import { path } from "../state/route";
+import { Fault, get, local, passing } from "../wire/api";
+import { POLL_MS } from "../wire/feed";
+import { bdi, Result } from "./text";
+import { copy, Curl } from "./toasts";
+import { wording } from "./words";
+
+/** A list of the fleet is read again after this time. */
+export const LIST_MS = 10_000;
+
+const UNREAD = { body: null, tag: "", fault: null };
+
+/**
+ * Read a document, and again when `again` changes or every `each` milliseconds.
+ * @param from a path; null: nothing is read
+ */
+export function useDocument(
+  from: string | null,
+  { again, each = 0 }: { again?: unknown; each?: number } = {},
+): { body: any; tag: string; fault: Fault | null; reload: () => void } {
+  const [state, setState] = useState(UNREAD as any);
+  const [turn, setTurn] = useState(0);
+  const reload = () => setTurn((last) => last + 1);
+  useEffect(() => {
+    if (from === null) return undefined;
+    const abort = new AbortController();
+    let timer = 0;
+    get(from, abort.signal).then(
+      ({ body, tag }) => setState({ body, tag, fault: null, from }),
+      (fault) => {
+        if (abort.signal.aborted) return;
+        const soon = passing(fault);
+        // What was read stays, with the fault, until the service answers again.
+        setState((old: any) => ({ ...(soon && old.from === from ? old : UNREAD), fault, from }));
+        if (soon) timer = setInterval(() => document.hidden || reload(), POLL_MS);
+      },
+    );
+    return () => {
+      clearInterval(timer);
+      abort.abort();
+    };
+  }, [from, turn, again]);
+  useEffect(() => {
+    if (!each) return undefined;
+    const timer = setInterval(() => document.hidden || reload(), each);
+    return () => clearInterval(timer);
+  }, [each]);
+  return { ...(state.from === from ? state : UNREAD), reload };
+}
+
+/** @param from the path that was read */
+export const wrong = (fault: Fault | null, from: string) => fault && <FaultBox fault={fault} path={from} />;
+
+export function FaultBox({ fault, path: from }: { fault: Fault; path?: string }) {
+  return (
+    <div class="fault" role="alert">
+      <p>
+        <span class="sign" aria-hidden="true">
+          ▲
+        </span>{" "}
+        {bdi(wording(fault.message))}
+      </p>
+      <p class="small">
+        {fault.status ? `HTTP ${fault.status}` : "No answer"} {fault.address}
+        {fault.request && (
+          <button class="quiet" onClick={() => copy(fault.request)}>
+            {bdi(fault.request)}
+          </button>
+        )}
+        {from && <Curl path={from} />}
+      </p>
+    </div>
+  );
+}
+
+/** Lines of the final height while a document is read. */
+export function Skeleton({ rows = 5 }: { rows?: number; children?: any }) {
+  return (
+    <div class="skeleton" role="img" aria-label="Loading">
+      {Array.from({ length: rows }, () => (
+        <div />
+      ))}
+    </div>
+  );
+}
+
+/**
+ * A document with its faults, then what `draw` makes of it.
+ * @param props `absent`: words for 404
+ */
+export function DocumentView({
+  path: from,
+  again,
+  each = 0,
+  draw,
+  absent,
+}: {
+  path: string;
+  again?: unknown;
+  each?: number;
+  draw: (body: any) => any;
+  absent?: string;
+}) {
+  const [page, setPage] = useState({ from, at: from });
+  const at = page.from === from ? page.at : from;
+  const { body, fault } = useDocument(at, { again, each });
+  if (absent && fault?.status === 404) return <p role="status">{absent}</p>;
+  if (!body) return wrong(fault, at) ?? <Skeleton />;
+  const next = body.next ? local(body.next) : from;
+  return (
+    <>
+      {wrong(fault, at)}
+      <p class="tools">
+        <Curl path={at} />
+      </p>
+      {draw(body)}
+      {next !== at && (
+        <button onClick={() => setPage({ from, at: next })}>{body.next ? "Next" : "First"} page</button>
+      )}
+    </>
+  );
+}
+
+/** @param props texts may come from machines */
+export function List({ head, rows, label }: { head: string[]; rows: any[][]; label: string }) {
+  if (!rows.length) return <p>There are none.</p>;
+  return (
+    <div class="scroll" tabindex={0} role="region" aria-label={label}>
+      <table>
+        <thead>
+          <tr>
+            {head.map((title) => (
+              <th scope="col">{title}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr>
+              {row.map((cell, at) => (
+                <td data-label={head[at]}>{cellOf(cell)}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/**
+ * A list of the API as a table.
+ * @param props `of`: its name in the answer; `row`: the cells of one
+ */
+export const DocumentList = ({
+  label,
+  head,
+  of,
+  row,
+  ...props
+}: {
+  path: string;
+  again?: unknown;
+  each?: number;
+  label: string;
+  head: string[];
+  of: string;
+  row: (item: any) => any[];
+}) => (
+  <DocumentView {...props} draw={(body) => <List label={label} head={head} rows={body[of].map(row)} />} />
+);
+
+/** Head of the column with the buttons that copy a row. */
+export const COPY = "Copy";
+
+/**
+ * @param parts of a path
+ * @returns the cell that copies its request
+ */
+export const copyOf = (...parts: string[]) => <Curl path={path(...parts)} />;
+
+/** @param cell nothing of an empty one, so that a narrow screen leaves it out */
+const cellOf = (cell: any) => (cell === "" ? null : typeof cell === "string" ? bdi(cell) : cell);
+
+/** @param props a JSON value as a tree */
+export function Tree({ of }: { of: unknown }) {
+  if (of === null || typeof of !== "object") return <code>{bdi(of ?? "null")}</code>;
+  if (Array.isArray(of) && of.length && of.every((item) => typeof item === "string"))
+    return <code>{bdi(of.join(", "))}</code>;
+  const entries = Object.entries(of);
+  if (!entries.length) return <code>{Array.isArray(of) ? "[]" : "{}"}</code>;
+  return (
+    <dl class="tree">
+      {entries.map(([name, value]) => (
+        <>
+          <dt>{bdi(name)}</dt>
+          <dd>
+            <Tree of={value} />
+          </dd>
+        </>
+      ))}
+    </dl>
+  );
+}
+
+const STATUSES = ["ok", "unknown", "warning", "failed"];
+
+/** Checks of doctor: what is wrong comes first. */
+export const Checks = ({ checks }: { checks: Record<string, any>[] }) => (
+  <ul class="checks">
+    {checks
+      .sort((a, b) => STATUSES.indexOf(b.status) - STATUSES.indexOf(a.status))
+      .map((check) => (
+        <li>
+          <Result result={check.status} word={false} /> <strong>{check.name}</strong>
+          <span class="small">{bdi(check.where ?? "")}</span> {bdi(check.text)}
+          {check.do && <p class="do">{bdi(check.do)}</p>}
+        </li>
+      ))}
+  </ul>
+);

@@ -1,0 +1,225 @@
+/** The frame of every page: navigation, connection, login, theme, palette, shortcuts. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { clockTime, duration, now } from "../state/clock";
+import { go, request, route } from "../state/route";
+import { prefs } from "../state/settings";
+import { curl, offline } from "../wire/api";
+import { heardAt, mode, newer } from "../wire/feed";
+import { logInBasic, logInToken, loginUser, loginWanted } from "../wire/login";
+import { covered, DialogHost } from "./dialog";
+import { Field, typed } from "./fields";
+import { openHelp, openPalette } from "./palette";
+import { nextTheme, PAGES } from "./places";
+import { copy, Curl, hush, toasts } from "./toasts";
+import { visible } from "./words";
+
+export function Shell({ children }: { children?: any }) {
+  const { path } = route.value;
+  // On a narrow screen the navigation is behind a button, which names the page.
+  const [menu, setMenu] = useState(false);
+  useEffect(() => setMenu(false), [path]);
+  const here = PAGES.find(([, , address]) => current(path, address))?.[1] ?? "Menu";
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key !== "Escape" || !menu) return;
+    setMenu(false);
+    event.stopPropagation();
+  };
+  return (
+    <>
+      <a class="skip" href="#main-content" onClick={skip}>
+        Skip to the content
+      </a>
+      <header class={menu ? "bar open" : "bar"} onKeyDown={onKey}>
+        <a class="brand" href="#/v1/nodes">
+          ironic-lite
+        </a>
+        <button class="pages" aria-expanded={menu} aria-controls="pages" onClick={() => setMenu(!menu)}>
+          <span aria-hidden="true">☰</span> {here}
+        </button>
+        <nav id="pages" aria-label="Pages">
+          {PAGES.map(([, label, address]) => (
+            <a href={`#${address}`} aria-current={current(path, address)}>
+              {label}
+            </a>
+          ))}
+        </nav>
+        <Connection />
+        <button class="quiet" onClick={openPalette} aria-keyshortcuts="Control+K">
+          Find…
+        </button>
+        <span class="tools">
+          <Curl path={request()} />
+          <button class="quiet" onClick={openHelp} aria-label="Help and shortcuts">
+            ?
+          </button>
+          <button class="quiet" onClick={nextTheme} aria-label={`Theme: ${prefs.value.theme}`}>
+            {{ auto: "◑", light: "☀", dark: "☾" }[prefs.value.theme]}
+          </button>
+          <a href="#/v1/whoami" aria-current={current(path, "/v1/whoami")}>
+            {loginUser.value || "settings"}
+          </a>
+        </span>
+      </header>
+      <Bars />
+      <main id="main-content" tabindex={-1}>
+        {children}
+      </main>
+      <div class="live" role="status" aria-live="polite">
+        {toasts.value.map((toast) => (
+          <p>
+            {visible(toast.text)}{" "}
+            {toast.to && (
+              <>
+                {toast.to !== location.hash && (
+                  <a href={toast.to} onClick={closing(toast)}>
+                    Show
+                  </a>
+                )}
+                <button class="quiet" aria-label="Close this message" onClick={closing(toast)}>
+                  ×
+                </button>
+              </>
+            )}
+          </p>
+        ))}
+      </div>
+      {loginWanted.value && <Login kind={loginWanted.value} />} <DialogHost />
+    </>
+  );
+}
+
+const closing = (toast: unknown) => () => hush((other) => other === toast);
+
+function skip(event: Event) {
+  event.preventDefault();
+  document.getElementById("main-content")?.focus();
+}
+
+const current = (path: string, address: string) =>
+  path === address || path.startsWith(`${address}/`) ? "page" : undefined;
+
+const STALE_SECONDS = 15;
+
+/** How the page hears of changes, and the age of its data. */
+function Connection() {
+  void now.value; // It is drawn again each second.
+  const lost = offline.value;
+  if (lost) {
+    const at = clockTime(lost.toISOString(), prefs.value.utc);
+    return <span class="connection off">○ offline since {at}</span>;
+  }
+  const age = (performance.now() - heardAt.value) / 1000;
+  const live = `● live${age > STALE_SECONDS ? `, ${duration(age)} old` : ""}`;
+  const words: Record<string, string> = {
+    stream: live,
+    wait: live,
+    poll: "◌ every 5 s",
+    again: "◌ every 10 s",
+    off: "○ offline",
+  };
+  return <span class="connection">{words[mode.value]}</span>;
+}
+
+/** Bars that say what is wrong with the way to the service. */
+function Bars() {
+  const plain = location.protocol === "http:" && !/^(localhost|127\.|\[::1)/.test(location.hostname);
+  return (
+    <>
+      {newer.value && (
+        <p class="notice" role="status">
+          <button onClick={() => location.reload()}>Reload: new version</button>
+        </p>
+      )}
+      {plain && loginUser.value && (
+        <p class="notice">This connection is not encrypted: the login is readable on the way.</p>
+      )}
+    </>
+  );
+}
+
+function Login({ kind }: { kind: "basic" | "keystone" }) {
+  const [name, setName] = useState("");
+  const submit = (event: any) => {
+    event.preventDefault();
+    const field = event.target.elements.secret;
+    const secret = field.value;
+    field.value = "";
+    if (kind === "basic") logInBasic(name, secret);
+    else logInToken(secret);
+  };
+  // Modal, because it has to be above a dialog that waits for this login.
+  const element = useRef(null as HTMLDialogElement | null);
+  // Without a login there is nothing to go on with, so Escape does not close it.
+  const open = () => element.current?.showModal();
+  useEffect(open, []);
+  return (
+    <dialog class="login" aria-label="Log in" ref={element} onClose={open}>
+      <form onSubmit={submit}>
+        {loginUser.value && (
+          <p class="wrong" role="alert">
+            This login is refused, or has expired.
+          </p>
+        )}
+        <p>
+          {kind === "basic" ? (
+            "This service wants a user name and a password (http_basic)."
+          ) : (
+            <>
+              This service wants a Keystone token: <code>openstack token issue -f value -c id</code>
+            </>
+          )}
+        </p>
+        {kind === "basic" && (
+          <Field label="User" name="user" autocomplete="username" autofocus onInput={typed(setName)} />
+        )}
+        <Field
+          label={kind === "basic" ? "Password" : "Token"}
+          name="secret"
+          type="password"
+          autocomplete="current-password"
+        />
+        <button class="primary">Log in</button> <span class="small">kept in memory only</span>
+      </form>
+    </dialog>
+  );
+}
+
+const elementOf = (selector: string): HTMLElement | null => document.querySelector(selector);
+
+let goes = 0;
+
+const ACTS: Record<string, () => void> = {
+  ":": openPalette,
+  "/": () => elementOf("input[type=search]")?.focus(),
+  "?": openHelp,
+  t: nextTheme,
+  Escape: () => hush(() => true),
+  y: () => copy(location.href),
+  w: () => elementOf('[data-key="1"]')?.click(),
+  l: () => elementOf('[data-key="2"]')?.click(),
+  ".": () => elementOf(".actions button")?.focus(),
+  c: () => copy(curl("GET", request())),
+  g: () => {
+    goes = performance.now();
+  },
+};
+
+addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    return openPalette();
+  }
+  const field = (event.target as HTMLElement).closest("input, textarea, select");
+  if (covered() || field || !prefs.value.keys) return undefined;
+  if (event.ctrlKey || event.metaKey || event.altKey) return undefined;
+  if (performance.now() - goes < 1500) {
+    goes = 0;
+    const page = PAGES.find(([key]) => key === event.key);
+    if (page) return go(`#${page[2]}`);
+  }
+  if (/^[1-9nN]$/.test(event.key)) return elementOf(`[data-key="${event.key}"]`)?.click();
+  const act = ACTS[event.key];
+  if (!act) return undefined;
+  event.preventDefault();
+  return act();
+});

@@ -1,0 +1,254 @@
+/** A table that draws only the rows on the screen. */
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { prefs, small } from "../state/settings";
+import { visible } from "./words";
+
+/** Heights of a row and of a card, as the style sheet has them. */
+const rowHeight = () => (small.value ? 56 : 28);
+const BEYOND = 8;
+const PLAIN_PAGE = 500;
+
+export interface Column {
+  key: string;
+  title: string;
+  cell: (row: any) => any;
+  width?: string;
+  /** shown on wide screens only */
+  wide?: boolean;
+}
+
+export function Table(props: {
+  rows: any[];
+  columns: Column[];
+  id: (row: any) => string;
+  label: string;
+  onOpen: (row: any) => void;
+  onCopy?: (row: any) => void;
+  selected?: Set<string>;
+  onSelect?: (ids: Set<string>) => void;
+  view?: string;
+  sort?: string;
+  onSort?: (key: string) => void;
+  onHold?: (held: boolean) => void;
+}) {
+  const { rows, columns, id, label, selected, onSelect } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const [focus, setFocus] = useState(0);
+  const holding = useRef({ pointed: false, focused: false });
+  /** Rows stay where the pointer or the focus is. */
+  const hold = (more: Partial<{ pointed: boolean; focused: boolean }>) => {
+    Object.assign(holding.current, more);
+    props.onHold?.(holding.current.pointed || holding.current.focused);
+  };
+  const view = useWindow(box, rows.length);
+  useEffect(() => {
+    if (box.current) box.current.scrollTop = 0;
+    setFocus(0);
+  }, [props.view]);
+  const first = prefs.value.plain ? view.page * PLAIN_PAGE : view.first;
+  const last = prefs.value.plain ? first + PLAIN_PAGE : view.last;
+  const at = Math.min(focus, Math.max(0, rows.length - 1));
+  const move = (next: number) => {
+    const to = Math.max(0, Math.min(rows.length - 1, next));
+    setFocus(to);
+    reveal(box.current, to);
+  };
+  const keys = (event: KeyboardEvent) => onKey(event, { ...props, at, move });
+  const shown = rows.slice(first, last);
+  const template = columns.map((column) => column.width ?? "1fr").join(" ");
+  const style = { "--columns": onSelect ? `32px ${template}` : template };
+  return (
+    <div class="grid-frame" style={style}>
+      <div
+        class={prefs.value.plain ? "grid plain" : "grid"}
+        role="grid"
+        aria-label={label}
+        aria-rowcount={rows.length + 1}
+        aria-multiselectable={onSelect ? "true" : undefined}
+        tabindex={0}
+        ref={box}
+        aria-activedescendant={rows.length ? `row-${label}-${at}` : undefined}
+        onKeyDown={keys}
+        onScroll={view.onScroll}
+        onPointerEnter={() => hold({ pointed: true })}
+        onPointerLeave={() => hold({ pointed: false })}
+        onFocusIn={() => hold({ focused: true })}
+        onFocusOut={() => hold({ focused: false })}
+      >
+        <TableHead columns={columns} select={!!onSelect} sort={props.sort} onSort={props.onSort} />
+        <div class="body" role="rowgroup" style={bodyStyle(rows.length)}>
+          <div role="presentation" style={translated(first)}>
+            {shown.map((row, place) => (
+              <Row
+                key={id(row)}
+                row={row}
+                columns={columns}
+                label={label}
+                index={first + place}
+                active={first + place === at}
+                checked={selected?.has(id(row))}
+                onOpen={props.onOpen}
+                onFocus={() => setFocus(first + place)}
+                onCheck={onSelect && (() => onSelect(toggled(selected, id(row))))}
+              />
+            ))}
+          </div>
+        </div>
+      </div>
+      {prefs.value.plain && rows.length > PLAIN_PAGE && <Pager view={view} rows={rows.length} />}
+    </div>
+  );
+}
+
+const bodyStyle = (rows: number) => (prefs.value.plain ? {} : { height: `${rows * rowHeight()}px` });
+const translated = (first: number) =>
+  prefs.value.plain ? {} : { transform: `translateY(${first * rowHeight()}px)` };
+
+function toggled(all: Set<string> | undefined, id: string) {
+  const next = new Set(all);
+  if (!next.delete(id)) next.add(id);
+  return next;
+}
+
+function TableHead({
+  columns,
+  select,
+  sort,
+  onSort,
+}: {
+  columns: Column[];
+  select: boolean;
+  sort: string | undefined;
+  onSort: ((key: string) => void) | undefined;
+}) {
+  return (
+    <div class="row head" role="row" aria-rowindex={1}>
+      {select && (
+        <span role="columnheader">
+          <span class="unseen">Selected</span>
+        </span>
+      )}
+      {columns.map((column) => {
+        const order = sort === column.key ? "ascending" : sort === `-${column.key}` ? "descending" : "none";
+        return (
+          <span role="columnheader" aria-sort={order} class={`${column.key}${column.wide ? " wide" : ""}`}>
+            {onSort ? (
+              <button class="quiet" tabindex={-1} onClick={() => onSort(column.key)}>
+                {column.title}
+                {order === "ascending" ? " ↑" : order === "descending" ? " ↓" : ""}
+              </button>
+            ) : (
+              column.title
+            )}
+          </span>
+        );
+      })}
+    </div>
+  );
+}
+
+function Row({ row, columns, label, index, active, checked, onOpen, onFocus, onCheck }: any) {
+  return (
+    <div
+      class={`row${active ? " active" : ""}${checked ? " checked" : ""}`}
+      role="row"
+      id={`row-${label}-${index}`}
+      aria-rowindex={index + 2}
+      aria-selected={onCheck ? !!checked : undefined}
+      onClick={onFocus}
+      onDblClick={() => onOpen(row)}
+    >
+      {onCheck && (
+        <span role="gridcell">
+          <input
+            type="checkbox"
+            tabindex={-1}
+            aria-label={`Select ${visible(row.name ?? row.uuid)}`}
+            checked={!!checked}
+            onClick={onCheck}
+          />
+        </span>
+      )}
+      {columns.map((column: Column) => (
+        <span role="gridcell" class={`cell ${column.key}${column.wide ? " wide" : ""}`}>
+          {column.cell(row)}
+        </span>
+      ))}
+    </div>
+  );
+}
+
+function Pager({ view, rows }: any) {
+  const pages = Math.ceil(rows / PLAIN_PAGE);
+  return (
+    <div class="pager">
+      <button disabled={view.page === 0} onClick={() => view.setPage(view.page - 1)}>
+        Before
+      </button>
+      Page {view.page + 1} of {pages}
+      <button disabled={view.page + 1 >= pages} onClick={() => view.setPage(view.page + 1)}>
+        Next
+      </button>
+    </div>
+  );
+}
+
+function useWindow(box: { current: HTMLElement | null }, count: number) {
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(600);
+  const [page, setPage] = useState(0);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (!element) return undefined;
+    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  useEffect(() => {
+    if (page * PLAIN_PAGE >= count) setPage(0);
+  }, [count]);
+  const tall = rowHeight();
+  const first = Math.max(0, Math.floor(top / tall) - BEYOND);
+  const onScroll = (event: Event) => setTop((event.currentTarget as HTMLElement).scrollTop);
+  const last = Math.min(count, Math.ceil((top + height) / tall) + BEYOND);
+  return { first: Math.min(first, Math.max(0, count - 1)), last, page, setPage, onScroll };
+}
+
+function reveal(box: HTMLElement | null, index: number) {
+  if (!box || prefs.value.plain) return;
+  const top = index * rowHeight();
+  const space = box.clientHeight - 2 * rowHeight();
+  if (top < box.scrollTop) box.scrollTop = top;
+  else if (top > box.scrollTop + space) box.scrollTop = top - space;
+}
+
+function onKey(event: KeyboardEvent, { rows, at, move, id, selected, onSelect, onOpen, onCopy }: any) {
+  const row = rows[at];
+  const single = prefs.value.keys && !event.ctrlKey && !event.metaKey;
+  const acts: Record<string, () => void> = {
+    ArrowDown: () => {
+      if (event.shiftKey && row && onSelect) onSelect(new Set([...(selected ?? []), id(row)]));
+      move(at + 1);
+    },
+    ArrowUp: () => move(at - 1),
+    PageDown: () => move(at + 20),
+    PageUp: () => move(at - 20),
+    Home: () => move(0),
+    End: () => move(rows.length - 1),
+    Enter: () => row && onOpen(row),
+    ...(single && onCopy && { c: () => row && onCopy(row) }),
+    " ": () => row && onSelect?.(toggled(selected, id(row))),
+    ...(single && { j: () => move(at + 1), k: () => move(at - 1) }),
+    ...(single && { x: () => row && onSelect?.(toggled(selected, id(row))) }),
+  };
+  if ((event.ctrlKey || event.metaKey) && event.key === "a" && onSelect) {
+    onSelect(new Set(rows.map(id)));
+    event.preventDefault();
+    return;
+  }
+  const act = acts[event.key];
+  if (!act || (event.target as HTMLElement).tagName === "INPUT") return;
+  act();
+  event.preventDefault();
+  event.stopPropagation();
+}

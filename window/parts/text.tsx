@@ -1,0 +1,114 @@
+/** Texts with their markup: names, links, times, states, results, filters. */
+import { STATES } from "../facts";
+import { absolute, duration, since } from "../state/clock";
+import { changeRoute, href, path } from "../state/route";
+import { prefs } from "../state/settings";
+import { ERASING, FAILED_STATES, KINDS, nameOf, visible, wording } from "./words";
+
+/** @param value a text of machines or people, or JSON */
+export const bdi = (value: unknown) => <bdi>{visible(value)}</bdi>;
+
+/** @returns the address of its page */
+export const nodeAddress = (node: Record<string, any>): string => href(path("nodes", nameOf(node)));
+
+/** @param to a path of the API */
+export const link = (to: string, value: unknown) => <a href={href(to)}>{bdi(value)}</a>;
+
+/** @param node with `name` or `uuid` */
+export const nodeLink = (node: Record<string, any>) => link(path("nodes", nameOf(node)), nameOf(node));
+
+/** A time as its distance from now, with the whole time as its title. */
+export function Ago({ at, ago = false }: { at: string | null | undefined; ago?: boolean }) {
+  if (!at) return null;
+  const { utc } = prefs.value;
+  return (
+    <time datetime={at} title={absolute(at, utc)}>
+      {duration(since(at))}
+      {ago ? " ago" : ""}
+    </time>
+  );
+}
+
+export const stamp = (at: string | null | undefined) =>
+  at && (
+    <time datetime={at} title={absolute(at, true)}>
+      {absolute(at, prefs.value.utc)}
+    </time>
+  );
+
+/**
+ * What an erase has left, and what to do next as the API advises.
+ * @param why of a node
+ */
+export const advice = (why: Record<string, any> | null | undefined) =>
+  why && (
+    <>
+      {ERASING.test(why.failure?.step) && why.data_state !== "clean" && "The disks may be partly erased. "}
+      {why.do && <strong>{bdi(wording(why.do))}</strong>}
+    </>
+  );
+
+/** The filters of a page; a press removes one. */
+export const filters = (query: URLSearchParams) =>
+  [...query].map(([name, value]) => (
+    <button class="pressed" onClick={() => changeRoute({ [name]: "" })}>
+      {value === FAILED_STATES.join() ? (
+        "failed"
+      ) : (
+        <>
+          {name}: {bdi(value)}
+        </>
+      )}{" "}
+      <span aria-label="remove">×</span>
+    </button>
+  ));
+
+// -- States as shape, word and colour.
+
+/** Results of runs and steps. */
+const RESULTS: Record<string, string> = {
+  done: "✓",
+  complete: "✓",
+  erased: "✓",
+  partial: "▲",
+  failed: "▲",
+  aborted: "×",
+  running: "◐",
+  waiting: "◔",
+  held: "■",
+  pending: "○",
+  kept: "↷",
+  waived: "⤼",
+  skipped: "⤼",
+  starting: "◌",
+  paused: "■",
+  refused: "×",
+  ok: "✓",
+  warning: "!",
+  unknown: "?",
+};
+
+/** @param props a provision state */
+export function State({ state }: { state: string | null }) {
+  const kind = STATES[state ?? ""] ?? "stable";
+  return (
+    <span class={`state ${kind}`}>
+      <span class="sign" aria-hidden="true">
+        {KINDS[kind]}
+      </span>
+      {bdi(state)}
+    </span>
+  );
+}
+
+/** @param props a result of a run, a step or a check */
+export function Result({ result, word = true }: { result: string; word?: boolean }) {
+  return (
+    <span class={`result ${result}`}>
+      <span class="sign" aria-hidden="true">
+        {RESULTS[result] ?? "○"}
+      </span>
+      {word ? ` ${result}` : <span class="unseen">{result}</span>}
+    </span>
+  );
+}

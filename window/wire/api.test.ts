@@ -1,0 +1,124 @@
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { ask, curl, Fault, json, local, monitor, pages, parsed, sendChange, sentence } from "./api";
+import { logInBasic, logOut } from "./login";
+
+type Sent = { url: string; method: string; headers: Record<string, string>; body: string | null };
+
+/** Answer requests one after the other, and return what was sent. */
+function serve(...answers: (() => Response)[]): Sent[] {
+  const sent: Sent[] = [];
+  vi.stubGlobal("fetch", async (url: string, { method, headers, body }: any) => {
+    sent.push({ url, method, headers, body });
+    const next = answers.shift();
+    if (!next) throw new TypeError("no network");
+    return next();
+  });
+  return sent;
+}
+
+const OURS = { "X-OpenStack-Request-Id": "req-1" };
+const answer =
+  (body: unknown, status = 200, headers: Record<string, string> = {}) =>
+  () =>
+    new Response(typeof body === "string" ? body : JSON.stringify(body), {
+      status,
+      headers: { "Content-Type": "application/json", ...OURS, ...headers },
+    });
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
+  logOut();
+});
+
+describe("refusals", () => {
+  test("the sentence is that of the fault, in either form", () => {
+    expect(sentence('{"faultstring": "Node is locked."}')).toBe("Node is locked.");
+    const inner = JSON.stringify({ faultstring: "Not found." });
+    expect(sentence(JSON.stringify({ error_message: inner }))).toBe("Not found.");
+    expect(sentence("bad gateway")).toBe("bad gateway");
+  });
+
+  test("a blank text is no document, and a broken one is null", () => {
+    expect(parsed("  ")).toBeUndefined();
+    expect(parsed("{")).toBeNull();
+    expect(parsed("[1]")).toEqual([1]);
+  });
+
+  test("a fault has status, request and address", async () => {
+    serve(answer({ faultstring: "It is held." }, 409, { "Retry-After": "3" }));
+    const fault = await ask("PUT", "/v1/nodes/n1/states/power").catch((error) => error);
+    expect(fault).toBeInstanceOf(Fault);
+    expect(fault).toMatchObject({ status: 409, request: "req-1", retryAfter: 3, message: "It is held." });
+  });
+});
+
+describe("changes", () => {
+  test("a lost answer is asked for again with the same key", async () => {
+    vi.useFakeTimers();
+    const lost = () => {
+      throw new TypeError("no network");
+    };
+    const sent = serve(lost, answer({}, 202));
+    const change = sendChange({ method: "PUT", path: "/v1/nodes/n1/states/power", body: {}, tag: '"5"' });
+    await vi.runAllTimersAsync();
+    expect((await change).status).toBe(202);
+    const [first, second] = sent.map(({ headers }) => headers);
+    expect(first?.["Idempotency-Key"]).toBeTruthy();
+    expect(second?.["Idempotency-Key"]).toBe(first?.["Idempotency-Key"]);
+    expect(second?.["If-Match"]).toBe('"5"');
+  });
+
+  test("a lasting refusal is not repeated", async () => {
+    const sent = serve(answer({ faultstring: "Held." }, 409));
+    await expect(sendChange({ method: "PUT", path: "/v1/x" })).rejects.toThrow("Held.");
+    expect(sent).toHaveLength(1);
+  });
+
+  test("a locked node is waited for by the service", async () => {
+    vi.useFakeTimers();
+    const sent = serve(answer({ faultstring: "Locked." }, 409, { "Retry-After": "1" }), answer({}, 202));
+    const change = sendChange({ method: "PUT", path: "/v1/x" });
+    await vi.runAllTimersAsync();
+    await change;
+    expect(sent[1]?.headers.Prefer).toBe("respond-async, wait=10");
+  });
+});
+
+test("lists are read page by page", async () => {
+  const next = "http://other.example/prefix/v1/nodes?marker=b";
+  const sent = serve(answer({ nodes: ["a", "b"], next }), answer({ nodes: ["c"] }));
+  const found: string[][] = [];
+  for await (const page of pages("/v1/nodes", "nodes")) found.push(page);
+  expect(found).toEqual([["a", "b"], ["c"]]);
+  expect(sent.map(({ url }) => url)).toEqual([
+    "http://127.0.0.1:6385/v1/nodes",
+    "http://127.0.0.1:6385/v1/nodes?marker=b",
+  ]);
+});
+
+test("the run that follows is the monitor of the answer", () => {
+  expect(monitor('</v1/nodes/n1/runs/r1>; rel="monitor"')).toBe("/v1/nodes/n1/runs/r1");
+  expect(monitor('</v1/nodes>; rel="next"')).toBeNull();
+  expect(local("http://127.0.0.1:6385/v1/runs?limit=1")).toBe("/v1/runs?limit=1");
+});
+
+describe("curl", () => {
+  test("words are quoted for a shell", () => {
+    expect(curl("GET", "/v1/nodes/it's")).toContain(`"$api"'/v1/nodes/it'\\''s'`);
+  });
+
+  test("values of secret keys are variables, in patches too", () => {
+    expect(json({ driver_info: { redfish_password: "hunter2" } })).not.toContain("hunter2");
+    const patch = [{ op: "add", path: "/driver_info/redfish_password", value: "hunter2" }];
+    expect(json(patch)).toContain('"$REDFISH_PASSWORD"');
+    expect(json({ name: "rack1" })).toBe(`'{"name":"rack1"}'`);
+  });
+
+  test("the login is a variable", () => {
+    logInBasic("ann", "hunter2");
+    const command = curl("GET", "/v1/nodes");
+    expect(command).toContain('-u "$USER"');
+    expect(command).not.toContain("hunter2");
+  });
+});
