@@ -288,6 +288,7 @@ class Run(TypedDict):
     listed: Json | None
     owner: str | None
     lessee: str | None
+    cause: str | None
 
 
 class RunStep(TypedDict):

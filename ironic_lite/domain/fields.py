@@ -463,6 +463,7 @@ RUN: tuple[Field, ...] = _shown(
     computed("duration_seconds", 1, Type.NUMBER),
     Field("error", type=Type.OBJECT),
     Field("retry_of"),
+    Field("cause"),
     computed("links", 1, Type.LIST),
 )
 WHOLE_RUN: tuple[Field, ...] = (

@@ -25,7 +25,9 @@ LATER = NOON + datetime.timedelta(seconds=90, milliseconds=125)
 WHY = {"code": "CleanStepFailed", "text": "no", "step": "raid.step-1", "retryable": False}
 TIMES = {"started_at", "ended_at", "duration_seconds"}
 WHO = {"requester", "project", "request_id", "conductor"}
-FIELDS = {"uuid", "node_uuid", "verb", "state", "error", "retry_of", "links", *WHO, *TIMES}
+FIELDS = {"uuid", "node_uuid", "verb", "state", "error", "retry_of", "cause", "links"}
+FIELDS |= {*WHO, *TIMES}
+CAUSE = "c41f0be9a7d2"
 STEP = {"ordinal", "kind", "interface", "step", "args", "priority", "abortable"}
 STEP_FIELDS = {*STEP, "state", "attempt", "error", "usual_seconds", "overdue", *TIMES}
 STEP_FIELDS |= {"done_in", "waiver"}
@@ -343,6 +345,7 @@ def fleet(database: Database, add_node: AddNode) -> dict[str, str]:
     b = add_node(name="b", resource_class="cpu", owner=STRANGER)["uuid"]
     c = add_node(resource_class="cpu", owner="p-other", lessee=LESSEE)["uuid"]
     failed: dict[str, Any] = {"state": "failed", "error": WHY, "code": "BmcUnreachable"}
+    failed["cause"] = CAUSE
     found = {
         "a1": add_run(database, a, started_at=hours(0), **failed),
         "b1": add_run(database, b, started_at=hours(1), verb="manage", requester="bob"),
@@ -393,6 +396,9 @@ def test_run_of_the_fleet_names_its_node_and_cause(api: Client, fleet: dict[str,
         ("resource_class=cpu,gpu&state=failed", "b2 a1"),
         ("code=BmcUnreachable", "b2 a1"),
         ("code=ImageUnusable", ""),
+        (f"cause={CAUSE}", "b2 a1"),
+        (f"cause={CAUSE}, 000000000000&driver=redfish", "a1"),
+        ("cause=000000000000", ""),
         ("since=2026-01-31T14:00:00.25Z", "b2 c1 a2"),
         ("since=2026-01-31T16:00:00.25%2B02:00", "b2 c1 a2"),
         ("since=2026-01-31T16:00:00.25+02:00", "b2 c1 a2"),
@@ -437,6 +443,10 @@ def test_duration_is_counted_back_from_now(
         ("before=0001-01-01T00:00:00%2B23:00", "before"),
         ("since=", "since"),
         ("code=", "code"),
+        ("cause=", "cause"),
+        ("cause=C41F0BE9A7D2", "cause"),
+        (f"cause={CAUSE}%0A", "cause"),
+        (f"cause={CAUSE},x", "cause"),
         ("retry_of=1", "retry_of"),
         ("latest=perhaps", "latest"),
         ("fields=nothing", "nothing"),

@@ -586,6 +586,8 @@ FILLED_NODES: dict[str, dict[str, Any]] = {
     "held": {"held": True},
     "lessee": {"lessee": "absent"},
     "instance name": {"instance_name": "absent"},
+    "cause": {"cause": [population.CAUSE]},
+    "cause of a project": {"cause": [population.CAUSE], "own_owner": "p", "own_lessee": None},
 }
 RUNS: dict[str, dict[str, Any]] = {
     "all": {},
@@ -597,6 +599,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "absent requester": {"requester": "nobody"},
     "absent project": {"project": "nobody"},
     "code": {"code": ["StepFailed"]},
+    "cause": {"cause": [population.COMMON_CAUSE]},
+    "causes": {"cause": [population.COMMON_CAUSE, population.CAUSE]},
     "latest": {"latest": True},
     "latest failed": {"latest": True, "state": ["failed"]},
     "rare driver": {"driver": ["rare"]},

@@ -35,6 +35,7 @@ from tests.support.statements import count_statements
 NODES, RUNS = 100, 300
 COLUMNS = ("uuid", "node_uuid", "node_name", "verb", "state", "error", "started_at")
 OWNER = "p-small"
+CAUSE = "c41f0be9a7d2"
 
 
 @pytest.fixture
@@ -61,6 +62,7 @@ def fleet(database: Database) -> Database:
             "started_at": NOON + datetime.timedelta(minutes=number * NODES + place),
             "state": "failed" if (failed := (place + number) % 100 == 0) else "done",
             "code": "BmcUnreachable" if failed else None,
+            "cause": CAUSE if failed else None,
         }
         for number in range(RUNS)
         for place, node in enumerate(nodes)
@@ -99,6 +101,8 @@ ASKED: dict[str, dict[str, Any]] = {
     "since": {"since": SINCE},
     "before": {"before": SINCE},
     "code": {"code": ["BmcUnreachable"]},
+    "cause": {"cause": [CAUSE]},
+    "causes": {"cause": [CAUSE, "0" * 12]},
     "driver": {"driver": ["redfish"]},
     "owner": {"of_owner": OWNER},
     "latest": {"latest": True},

@@ -14,7 +14,7 @@ from ironic_lite import errors
 from ironic_lite.conductor.watch import timeouts
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
-from ironic_lite.domain import failures
+from ironic_lite.domain import causes, failures
 from ironic_lite.drivers import base, bmc_bases
 from ironic_lite.drivers.agent import deploy, steps
 from ironic_lite.drivers.redfish import management, power
@@ -155,9 +155,42 @@ def test_each_fault_of_the_fake_driver_has_a_cause(rig: ConductorFixture, case: 
     cause = cause_of(run["error"])
     assert (run["state"], run["error"]["code"]) == ("failed", case.top)
     assert (cause["code"], run["code"]) == (case.code, case.code)
+    assert run["cause"] == key_of(rig, run)
+    assert rig.events(node, "provision")[-1]["data"]["cause"] == run["cause"]
     assert not cause["retryable"]
     for failed in [step for step in run["steps"] if step["state"] == "failed"]:
         assert cause_of(failed["error"])["code"] == case.code
+
+
+def key_of(rig: ConductorFixture, run: dict[str, Any]) -> str:
+    """Return the key that the cause of a run has by its row and its node."""
+    return causes.of_error(run["verb"], run["error"], rig.get(run["node_uuid"]))
+
+
+def test_failures_that_differ_in_the_disk_have_one_cause(rig: ConductorFixture) -> None:
+    found = []
+    for disk in ("sdb", "sdc"):
+        node = rig.node(fake_fail_steps={"deploy.erase_devices": f"disk {disk}: read-only"})
+        rig.clean(node, "deploy.erase_devices")
+        found.append(wait_ended(rig, node)["cause"])
+    assert found[0] == found[1] is not None
+
+
+def test_run_that_ended_well_has_no_cause(rig: ConductorFixture) -> None:
+    node = rig.node()
+    rig.clean(node, "deploy.erase_devices")
+    run = wait_ended(rig, node)
+    assert (run["state"], run["cause"]) == ("done", None)
+    assert all("cause" not in (one["data"] or {}) for one in rig.events(node, "provision"))
+
+
+def test_aborted_run_has_a_cause(rig: ConductorFixture) -> None:
+    node = rig.node(fake_async_steps=["*"], fake_step_seconds=600)
+    rig.clean(node, "deploy.erase_devices")
+    rig.reaches(node, "clean wait")
+    rig.act("abort", node)
+    run = wait_ended(rig, node)
+    assert (run["state"], run["cause"]) == ("aborted", key_of(rig, run))
 
 
 def wait_ended(rig: ConductorFixture, node: str) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class Invariants(RuleBasedStateMachine):
     def _ended_well(self, run: dict[str, Any]) -> None:
         assert run["state"] in ("done", "failed", "aborted")
         assert (run["error"] is None) == (run["state"] == "done")
+        assert (run["cause"] is None) == (run["state"] == "done")
         steps = {step["state"] for step in run["steps"]}
         assert not steps & {"running", "waiting"}
         assert run["state"] != "done" or steps <= {"done"}

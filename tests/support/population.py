@@ -23,6 +23,7 @@ PORTS, RUNS, STEPS, EVENTS = 2, 2, 2, 10
 """Of each node: ports, runs, and events; of each run: steps."""
 FEW = 20
 """Nodes with each rare value, at the end of the fleet."""
+CAUSE, COMMON_CAUSE = "c41f0be9a7d2", "0" * 12
 PROJECT, SHARD, GROUP, CLASS = "project-rare", "shard-rare", "rack-rare", "gpu-rare"
 AT_WORK = {"clean wait": 60, "wait call-back": 60, "cleaning": 20, "clean failed": 20}
 """Nodes of some states, in a fleet of any size."""
@@ -173,6 +174,11 @@ def _add_runs(conn: Connection) -> None:
         started_at=begun,
         ended_at=sa.case((busy, None), else_=begun),
         code=sa.case((node.id % 50 == 0, "StepFailed"), else_=None),
+        cause=sa.case(
+            (node.provision_state == "clean failed", CAUSE),
+            (node.id % 50 == 0, COMMON_CAUSE),
+            else_=None,
+        ),
     )
     latest = _derived(node.uuid, sa.literal(RUNS), 0)
     conn.execute(

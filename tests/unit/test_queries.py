@@ -59,6 +59,7 @@ def test_name_is_no_default_field_before_it_existed() -> None:
         ("driver", "fake-hardware", "fake-hardware"),
         ("conductor_group", "RACK-1", "rack-1"),
         ("shard", "a, b", ["a", "b"]),
+        ("cause", "c41f0be9a7d2, 000000000000", ["c41f0be9a7d2", "000000000000"]),
         ("sharded", "off", False),
         ("description_contains", "100%", "100%"),
     ],
@@ -90,6 +91,8 @@ def test_filters_are_read_by_their_type(name: str, text: str, value: object) -> 
         {"fields": "uuid,nothing"},
         {"fault": "boredom"},
         {"health": "ok"},
+        {"cause": "c41f0be9a7d"},
+        {"cause": ","},
     ],
 )
 def test_values_that_cannot_be_read_are_refused_by_their_name(given: dict[str, str]) -> None:
@@ -101,7 +104,7 @@ def test_values_that_cannot_be_read_are_refused_by_their_name(given: dict[str, s
 def test_unknown_arguments_are_named() -> None:
     with pytest.raises(errors.InvalidParameter, match="arguments: bar, foo") as caught:
         listing(foo="1", bar="2")
-    assert "Known here: associated, chassis_uuid, conductor, " in caught.value.message
+    assert "Known here: associated, cause, chassis_uuid, " in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 
 from ironic_lite.api.http import refusals
 from ironic_lite.api.http.request import Request
-from ironic_lite.api.resources import queries, views
+from ironic_lite.api.resources import node_lookup, queries, run_documents, views
 from ironic_lite.api.service import Service
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
@@ -45,6 +45,8 @@ def narrowed(request: Request, where: JsonView, kind: str) -> Json:
         family's query must have the filter ``project``.
     :raises errors.Forbidden: the caller may list nothing, or not the requested project.
     """
+    if "cause" in where:
+        where = {**where, **node_lookup.own_filters(request, run_documents.READ_OF_FLEET)}
     project = request.access.only(where.get("project"), kind=kind)
     return {**where, "project": project} if project else dict(where)
 

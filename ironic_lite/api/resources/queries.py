@@ -33,6 +33,7 @@ _SHOWN = 64
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _BLANK_OFFSET = re.compile(r"(?<=\d) (\d\d:?\d\d)$")
+_CAUSE = re.compile(r"[0-9a-f]{12}")
 _DURATION = re.compile(  # in P5M, which is refused, M means months
     r"(?!P[^T]*[HMS])P?(?:(?P<days>\d{1,6})D)?"
     r"T?(?:(?P<hours>\d{1,6})H)?(?:(?P<minutes>\d{1,7})M)?(?:(?P<seconds>\d{1,9})S)?",
@@ -83,6 +84,18 @@ def read_several(value: str, path: str, each: Parser = read_text) -> list[str]:
     if not found:
         raise errors.InvalidParameter(path=path, reason="names nothing")
     return found
+
+
+def read_causes(value: str, path: str) -> list[str]:
+    """Read the keys of causes ``a,b,c``."""
+    return read_several(value, path, _read_cause)
+
+
+def _read_cause(value: str, path: str) -> str:
+    if not _CAUSE.fullmatch(value):
+        reason = f"{errors.shown(value, _SHOWN)} is not the key of a cause: 12 hexadecimal digits"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return value
 
 
 def read_shards(value: str, path: str) -> list[str]:
@@ -282,11 +295,12 @@ NODES = Resource(
         Filter("include_children", 83, read_flag),
         Filter("parent_node", 83, read_text),
         Filter("instance_name", 104, read_text),
-        # Ironic does not have the next four.
+        # Ironic does not have the next five.
         Filter("health", 109, read_health),
         Filter("held", 1, read_flag),
         Filter("uuid", 1, read_uuids),
         Filter("data_state", 1, read_data_state),
+        Filter("cause", 1, read_causes),
     ),
 )
 
@@ -380,6 +394,7 @@ RUNS = Resource(
         Filter("driver", 1, read_several),
         Filter("resource_class", 1, read_several),
         Filter("code", 1, read_several),
+        Filter("cause", 1, read_causes),
         Filter("since", 1, read_moment),
         Filter("before", 1, read_moment),
         Filter("retry_of", 1, rules.uuid),

@@ -157,7 +157,7 @@ def show(
     of_fleet = resource is views.RUNS
     chosen = tuple(names or (field.name for field in resource.table))
     mine = request.access.reads(READ_OF_FLEET if of_fleet else READ, row)
-    row = row if mine else {**row, "error": None, "code": None}
+    row = row if mine else {**row, "error": None, "code": None, "cause": None}
     shown = views.plan(resource, chosen, request.version, full=False)
     full: Json = {**row, "node_name": (machine or {}).get("name")}
     kept = {column: full[column] for column in shown.columns}

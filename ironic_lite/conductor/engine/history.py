@@ -26,6 +26,7 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, runs
 from ironic_lite.domain import (
     activities,
+    causes,
     erasure_records,
     failures,
     history,
@@ -484,6 +485,7 @@ class Journal:
         """
         if self._once:
             self.refuse_again(conn)
+        self._add_causes(conn)
         if self._new_run is not None:
             runs.insert(conn, self._new_run)
         for run_uuid, changes in self._runs.items():
@@ -497,6 +499,18 @@ class Journal:
             runs.update_steps(conn, run_uuid, rows)
         self._end_steps(conn)
         self.log.write(conn)
+
+    def _add_causes(self, conn: Connection) -> None:
+        """Add the cause to failed runs and to the events of their moves."""
+        for run_uuid, changes in (*self._opened_run(), *self._runs.items()):
+            if not changes.get("error"):
+                continue
+            verb = changes.get("verb") or runs.verb(conn, run_uuid)
+            about = {name: getattr(self._node, name) for name in causes.NODE_COLUMNS}
+            changes["cause"] = causes.of_error(verb, changes["error"], about)
+            for event in self._events:
+                if event["run_uuid"] == run_uuid and event["kind"] == "provision":
+                    event["data"] = {**(event["data"] or {}), "cause": changes["cause"]}
 
     def write_events(self, conn: Connection, *, lost_parent: Iterable[str] = ()) -> None:
         """Write the collected events, as the last statement of the transaction.

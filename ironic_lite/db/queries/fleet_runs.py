@@ -22,7 +22,6 @@ from ironic_lite.db.tables import models
 
 _RUN = models.runs.c
 _NODE = models.nodes.c
-_OTHER = models.runs.alias("other")
 _OF_NODES = (_NODE.driver, _NODE.resource_class)
 _PROJECT = sa.bindparam(paging.OF_OWNER, type_=sa.String)
 _VISIBLE = sa.or_(_NODE.owner == _PROJECT, _NODE.lessee == _PROJECT)
@@ -47,14 +46,6 @@ def _of_nodes(column: sa.Column[Any], *visible: sa.ColumnElement[bool]) -> pagin
     return paging.Bound(_of_node(column, *visible).in_(value), list)
 
 
-# The walk from the newest run meets the newest ones first, so a page looks at few others.
-_NEWEST = (
-    sa.select(sa.func.max(_OTHER.c.id))
-    .where(_OTHER.c.node_uuid == _RUN.node_uuid)
-    .correlate(models.runs)
-    .scalar_subquery()
-)
-
 LISTING = paging.Listing(
     models.runs,
     {
@@ -65,7 +56,7 @@ LISTING = paging.Listing(
         **paging.owner_filters(models.runs, runs.UNDER_WAY),
         "batch": paging.Bound(_RUN.uuid.in_(_RUNS_OF_BATCH)),
         # No run is newer than the newest. PostgreSQL expects few equal ones, and would sort them.
-        "latest": paging.Switch(on=unindexed(_RUN.id) >= _NEWEST),
+        "latest": paging.Switch(on=unindexed(_RUN.id) >= runs.NEWEST),
     },
     more={"node_name": _of_node(_NODE.name)},
 )

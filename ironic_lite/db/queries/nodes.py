@@ -15,11 +15,11 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults, prepared
 from ironic_lite.db.engine.session import Connection, call_followers
-from ironic_lite.db.queries import holds, paging
+from ironic_lite.db.queries import holds, paging, runs
 from ironic_lite.db.queries.paging import unindexed
 from ironic_lite.db.queries.resources import is_uuid
 from ironic_lite.db.tables import models
-from ironic_lite.domain import node_locks
+from ironic_lite.domain import causes, node_locks
 from ironic_lite.domain.erasure_records import DataState
 
 COLUMNS: tuple[str, ...] = models.columns(models.nodes)
@@ -139,9 +139,31 @@ def load(conn: Connection, uuid: str) -> records.Node:
     return records.Node.of(get(conn, uuid))
 
 
+FAILED = _NODE.provision_state.in_(causes.FAIL_STATES)
+UNVERIFIED = sa.and_(
+    _NODE.provision_state == causes.UNVERIFIED, unindexed(_NODE.last_error).is_not(None)
+)
+"""The conditions that a node stands in the failure of its newest run."""
+
+
+def _standing(*own: sa.ColumnElement[bool]) -> paging.Bound:
+    """Return the filter of nodes that stand in a failure of one of some causes.
+
+    :param own: conditions of the run.
+    """
+    run = models.runs.c
+    some = run.cause.in_(sa.bindparam("cause", expanding=True, type_=run.cause.type))
+    found = sa.select(run.node_uuid).where(some, run.id == runs.NEWEST, *own)
+    return paging.Bound(sa.and_(_NODE.uuid.in_(found), sa.or_(FAILED, UNVERIFIED)), few=True)
+
+
 LISTING = paging.Listing(
     models.nodes,
     {
+        "cause": _standing(),
+        # Of the runs that a project may read. The value of the second is a parameter of the first.
+        paging.OWN_OWNER: _standing(paging.own_rows(models.runs)),
+        paging.OWN_LESSEE: paging.Bound(sa.true()),
         "associated": paging.Switch(
             _NODE.instance_uuid.is_not(None), _NODE.instance_uuid.is_(None)
         ),

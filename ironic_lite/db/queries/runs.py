@@ -57,6 +57,7 @@ _INSERT = prepared.Write(
     columns=False,
 )
 _GET = sa.select(models.runs).where(_RUN.uuid == sa.bindparam("k_uuid"))
+_VERB = sa.select(_RUN.verb).where(_RUN.uuid == sa.bindparam("k_uuid"))
 _CURRENT = (
     sa.select(models.runs)
     .where(_RUN.node_uuid == sa.bindparam("k_node"), _RUN.state.in_(_OPEN))
@@ -191,8 +192,13 @@ def of_request(conn: Connection, request_id: str, node_uuid: str) -> str | None:
     return found
 
 
+def verb(conn: Connection, uuid: str) -> str:
+    """Return the verb of a run."""
+    return str(conn.execute(_VERB, {"k_uuid": uuid}).scalar())
+
+
 def update(conn: Connection, uuid: str, values: RowView) -> None:
-    """Change a run's state, ended_at, error, code, conductor or listed."""
+    """Change a run's state, ended_at, error, code, cause, conductor or listed."""
     _UPDATE.execute(conn, {**values, "k_uuid": uuid})
 
 
@@ -246,6 +252,15 @@ def newest_with_steps(conn: Connection, node_uuid: str) -> tuple[Run | None, lis
     return cast(Run, about), [cast(RunStep, one) for one in steps_of_run]
 
 
+# The walk from the newest run meets the newest ones first, so a page looks at few others.
+_OTHER = models.runs.alias("other")
+NEWEST = (
+    sa.select(sa.func.max(_OTHER.c.id))
+    .where(_OTHER.c.node_uuid == _RUN.node_uuid)
+    .correlate(models.runs)
+    .scalar_subquery()
+)
+"""The id of the newest run of a run's node."""
 UNDER_WAY = sa.or_(*(_RUN.state == state for state in _OPEN))
 LISTING = paging.Listing(models.runs, paging.owner_filters(models.runs, UNDER_WAY))
 

@@ -68,9 +68,11 @@ runs = sa.Table(
     column.encrypted_json("listed"),  # the list of steps as the engine stores it
     column.text("owner"),  # of the node when the run began, as the lessee
     column.text("lessee"),
+    column.text("cause", 12),  # of a failure, as `domain.causes`
     sa.Index("ix_runs_node_uuid_id", "node_uuid", "id"),
     sa.Index("ix_runs_started_at", "started_at"),
     sa.Index("ix_runs_code_started_at", "code", "started_at"),
+    sa.Index("ix_runs_cause_started_at", "cause", "started_at"),
     sa.Index("ix_runs_state_started_at", "state", "started_at"),
     sa.Index("ix_runs_verb_started_at", "verb", "started_at"),
     sa.Index("ix_runs_requester_started_at", "requester", "started_at"),
