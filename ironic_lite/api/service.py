@@ -335,6 +335,8 @@ class Extension:
     :ivar moved: called by the transaction after which nodes have another owner or lessee, with
         their UUIDs and the time.
     :ivar gauges: returns gauges of /metrics that the database holds.
+    :ivar attention: parts of the document of what needs a person, by name: called with this
+        service and a request, it returns a list, or None if the caller may not see it.
     :ivar facts: what explains a node's state, by name: called with this service, a request and a
         node, it returns a document or None.
     """
@@ -346,6 +348,9 @@ class Extension:
     window: Callable[[Configuration], str | None] = lambda _: None
     moved: Callable[[Connection, Sequence[str], datetime.datetime], None] = lambda *_: None
     gauges: Callable[[Connection], Sequence[FleetGauge]] | None = None
+    attention: Mapping[str, Callable[..., list[Json] | None]] = dataclasses.field(
+        default_factory=dict
+    )
     facts: Mapping[str, Callable[..., Json | None]] = dataclasses.field(default_factory=dict)
 
 

@@ -172,6 +172,7 @@ _FEATURES = {
     "cli": ("batches", "erasures", "events", "why"),
     "doctor": ("doctor",),
     "erasure": ("erasures",),
+    "monitoring": ("attention", "batches"),
     "search": ("search",),
     "times": ("events", "statistics"),
     "watching": ("events",),

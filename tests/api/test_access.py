@@ -699,6 +699,9 @@ def test_no_route_tells_or_does_anything_for_a_stranger(
             ident = port["uuid"] if route.path.startswith("/ports/") else node
             answer = _ask(api, route, ident, node)
             other = _ask(api, route, NOBODY, NOBODY)
+            if route.path == "/attention":  # has the time of each answer
+                assert (answer.json["of"], answer.json["causes"]) == (0, [])
+                continue
             same = answer.body == other.body.replace(NOBODY.encode(), ident.encode())
             if not same or answer.status != other.status or _fault(rule, route, answer):
                 wrong.append((route.method, route.path, answer.status, answer.body))

@@ -25,7 +25,7 @@ def add_run(database: Database, node: dict[str, Any], **values: Any) -> str:
     row = {"uuid": new_uuid(), "node_uuid": node["uuid"], "verb": "clean", "state": "failed"}
     row |= {"started_at": at, "ended_at": at, "cause": CAUSE, **owners, **values}
     database.write(lambda conn: insert_run(conn, row))
-    return row["uuid"]
+    return str(row["uuid"])
 
 
 def names(client: Client, query: str = "") -> list[str]:
@@ -55,7 +55,7 @@ def test_nodes_stand_in_the_failure_of_their_newest_run(
     add_run(database, added["retried"], cause=None, state="running", ended_at=None)
     assert names(api) == ["cleaned", "deleted", "verified"]
     assert names(api, OTHER) == ["later", "other"]
-    both = "cleaned deleted verified later other".split()
+    both = ["cleaned", "deleted", "verified", "later", "other"]
     assert names(api, f"{CAUSE},{OTHER}") == both
     assert names(api, f"{CAUSE}&provision_state=error") == ["deleted"]
     assert names(api, "000000000000") == []

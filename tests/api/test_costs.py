@@ -185,7 +185,7 @@ ASKED_OF_CONDUCTORS = {
 }
 FOLLOWED = {"/events"}
 """Lists whose statements `test_watch` counts."""
-KEPT = {"/doctor", "/stats/nodes", "/stats/steps"}
+KEPT = {"/attention", "/doctor", "/stats/nodes", "/stats/steps"}
 """Answers that a process makes once in a while, for all requests."""
 BOUNDED = {"/search", "/webhooks", "/webhooks/{ident}/failed"}
 """Lists of at most a hundred rows, read by at most four statements."""
@@ -231,7 +231,8 @@ PARENT = "6e0b0a1e-1d6b-4f0a-9d4e-0123456789ab"
 
 
 @pytest.mark.feature(
-    *("batches", "doctor", "erasures", "events", "search", "statistics", "webhooks", "why")
+    *("attention", "batches", "doctor", "erasures", "events", "search", "statistics"),
+    *("webhooks", "why"),
 )
 def test_all_lists_are_known() -> None:
     found = {path for path, schema in ANSWERS.items() if holds_a_list(schema)}

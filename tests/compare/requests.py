@@ -19,7 +19,17 @@ from tests.support import whole_api
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 OWN = (
-    *("/openapi", "/batches", "/doctor", "/erasures", "/holds", "/runs", "/search", "/stats"),
+    *(
+        "/attention",
+        "/openapi",
+        "/batches",
+        "/doctor",
+        "/erasures",
+        "/holds",
+        "/runs",
+        "/search",
+        "/stats",
+    ),
     *("/webhooks", "/whoami", "/nodes/{ident}/cleaning", "/data_state", "/plan", "/why"),
     *("counters", "{indicator}"),
 )

@@ -501,6 +501,7 @@ WITHOUT = {
     ("NODES_RUNS", "verb"),  # of one node, which has 300 runs
     ("RUNS", "overdue"),  # of the runs under way, by their state
     ("NODES", "held"),  # reads the holds in force
+    ("NODES", "cause"),  # reads the runs of the cause
     # Of the holds in force, or of one node.
     *((name, "kind") for name in ("HOLDS", "NODES_HOLDS")),
     # At most 100 batches are open, and ended ones stay 90 days.

@@ -14,22 +14,22 @@ from types import ModuleType
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
-    "ironic_lite.api": (13_840, 59),
+    "ironic_lite.api": (13_860, 59),
     "ironic_lite.checks": (1_320, 8),
     "ironic_lite.cmd": (2_010, 10),
-    "ironic_lite.conductor": (9_330, 54),
+    "ironic_lite.conductor": (9_350, 54),
     "ironic_lite.core": (4_880, 24),
-    "ironic_lite.db": (5_740, 35),
-    "ironic_lite.domain": (6_040, 34),
+    "ironic_lite.db": (5_770, 35),
+    "ironic_lite.domain": (6_090, 35),
     "ironic_lite.drivers": (14_710, 67),
     "ironic_lite.errors": (420, 1),
-    "ironic_lite.features": (5_040, 34),
+    "ironic_lite.features": (5_640, 38),
     "ironic_lite.feed": (370, 1),
     "ironic_lite.images": (2_240, 11),
     "ironic_lite.rpc": (2_610, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 68_830, "tokens": 591_100, "files": 357, "small": 65, "single": 62}
+ALL = {"lines": 69_540, "tokens": 598_600, "files": 362, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

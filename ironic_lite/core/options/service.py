@@ -400,6 +400,7 @@ class MetricsOptions(Group):
 FEATURES = (
     *("batches", "webhooks", "why", "statistics", "window", "doctor", "events", "erasures"),
     "search",
+    "attention",
 )
 """Folders of ``features``."""
 

@@ -262,6 +262,14 @@ def counts(
     return LISTING.counts(conn, by=by, where=_without_children(where), most=most)
 
 
+def matching(statement: sa.Select[Any], where: RowView) -> tuple[sa.Select[Any], Row]:
+    """Return a statement on nodes with the conditions of filters, as `paging.Listing.matching`.
+
+    :param where: as for `page`.
+    """
+    return LISTING.matching(statement, _without_children(where))
+
+
 def _without_children(where: RowView) -> Row:
     """Return the filters of a list, which leaves out nodes with a parent by default."""
     chosen = {"include_children": False, **where}

@@ -386,6 +386,15 @@ class Listing:
         shape, values = self._read_filters(where)
         return [tuple(row) for row in conn.execute(_count_by(self, by, shape, most), values)]
 
+    def matching(self, statement: sa.Select[Any], where: RowView) -> tuple[sa.Select[Any], Row]:
+        """Return a statement with the conditions of filters, and their values.
+
+        :param statement: on the table; it enters an index by conditions of its own.
+        :param where: as for `page`.
+        """
+        shape, values = self._read_filters(where)
+        return _matching(self, statement, shape, few=True), values
+
     def column(self, name: str, as_text: bool) -> sa.ColumnElement[Any]:
         """Return the expression to select for a requested name."""
         if name in self.more:
@@ -494,9 +503,11 @@ def _count_by(listing: Listing, by: tuple[str, ...], shape: Shape, most: int) ->
     return _matching(listing, statement, shape).group_by(*columns).limit(most)
 
 
-def _matching(listing: Listing, statement: sa.Select[Any], shape: Shape) -> sa.Select[Any]:
-    """Return the statement with the conditions of a shape."""
-    few = listing.finds_few(shape)
+def _matching(
+    listing: Listing, statement: sa.Select[Any], shape: Shape, *, few: bool = False
+) -> sa.Select[Any]:
+    """Return the statement with the conditions of a shape; ``few``: by rows found otherwise."""
+    few = few or listing.finds_few(shape)
     for name, form in shape:
         clause = listing.clause(name, form, indexed=not few)
         if clause is not None:

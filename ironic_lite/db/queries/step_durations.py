@@ -203,7 +203,7 @@ _JOINED = models.runs.join(models.run_steps, _STEP.run_uuid == _RUN.uuid).join(
     models.nodes, _NODE.uuid == _RUN.node_uuid
 )
 _IS_OPEN = sa.and_(_RUN.state.in_(_OPEN), _STEP.state.in_(_OPEN))
-_MARKED = _STEP.overdue_at >= _STEP.started_at
+MARKED = _STEP.overdue_at >= _STEP.started_at
 """The condition of a step that is marked: an earlier attempt may have been, too."""
 
 
@@ -214,7 +214,7 @@ def _long_steps(of_owner: bool) -> sa.Select[Any]:
         sa.or_(
             _STEP.started_at <= sa.bindparam("k_before"),
             _STEP.started_at > sa.bindparam("k_ahead"),
-            _MARKED,
+            MARKED,
         ),
         sa.bindparam("k_after", type_=sa.BigInteger) < _BY_ID,
     ]
@@ -237,7 +237,7 @@ _MARK_OVERDUE = (
         _STEP.id == sa.bindparam("k_id", type_=sa.BigInteger),
         _STEP.attempt == sa.bindparam("k_attempt", type_=sa.Integer),
         _STEP.state.in_(_OPEN),
-        sa.or_(_STEP.overdue_at.is_(None), sa.not_(_MARKED)),
+        sa.or_(_STEP.overdue_at.is_(None), sa.not_(MARKED)),
     )
     .values(overdue_at=sa.bindparam("k_at"))
 )

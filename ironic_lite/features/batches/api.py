@@ -536,19 +536,9 @@ class Batches(expose.Controller):
         if owner is not None:
             where["project"] = owner
 
-        def read(conn: Connection) -> list[Json]:
-            found = rows.LISTING.page(
-                conn,
-                columns=_columns("request" in query.fields),
-                where=where,
-                marker_id=query.marker,
-                direction=query.direction,
-                limit=query.limit,
-            )
-            counts = rows.counts_of(conn, [row["uuid"] for row in found])
-            return _documents(conn, [(row, counts.get(row["uuid"], {})) for row in found])
-
-        shown = self.service.database.read(read)
+        page: Json = {"marker_id": query.marker, "limit": query.limit}
+        page |= {"columns": _columns("request" in query.fields), "direction": query.direction}
+        shown = self.service.database.read(lambda conn: rows.page(conn, where=where, **page))
         keys = [one["uuid"] for one in shown]
         chosen = [{name: one[name] for name in query.fields} for one in shown]
         return pages.body(request, query, "batches", chosen, keys)
@@ -562,7 +552,7 @@ class Batches(expose.Controller):
         def read(conn: Connection) -> Json:
             columns = _columns(chosen is None or "request" in chosen)
             row = self._get(conn, request, ident, columns)
-            return _documents(conn, [(row, rows.counts(conn, row["uuid"]))])[0]
+            return rows.documents(conn, [(row, rows.counts(conn, row["uuid"]))])[0]
 
         found = self.service.database.read(read)
         if wait is not None:
@@ -661,7 +651,7 @@ class Batches(expose.Controller):
 
         def write(conn: Connection) -> Json:
             row = self._get(conn, request, ident, _columns(True), lock_row=True)
-            return _documents(conn, [change_batch(conn, request, row, body, rights)])[0]
+            return rows.documents(conn, [change_batch(conn, request, row, body, rights)])[0]
 
         found = idempotency.write_change(self.service, request, write)
         _add_tag(request, found)
@@ -752,15 +742,6 @@ def _columns(request: bool) -> tuple[str, ...]:
     return (*_WITHOUT_REQUEST, "request") if request else _WITHOUT_REQUEST
 
 
-def _documents(conn: Connection, found: Sequence[tuple[Json, rules.Counts]]) -> list[Json]:
-    """Return the documents of batches; one statement if the end of one can be estimated."""
-    estimated = [row["uuid"] for row, counts in found if rules.has_pace(row, counts)]
-    paused = rows.paused_times(conn, estimated)
-    return [
-        rules.document(row, counts, paused.get(row["uuid"], rules.NO_TIME)) for row, counts in found
-    ]
-
-
 def _unreadable(conn: Connection, request: Request, members: Sequence[JsonView]) -> set[str]:
     """Return the nodes whose errors are hidden from the caller, as in their runs."""
     failed = {row["node_uuid"] for row in members if row["error"]}
@@ -822,6 +803,18 @@ def gauges(conn: Connection) -> list[FleetGauge]:
         "batch_nodes": [((str(state),), members.get(state, 0)) for state in NodeState],
     }
     return [FleetGauge(name, _FAMILIES[name], values) for name, values in found.items()]
+
+
+def attention(service: Service, request: Request) -> list[Json] | None:
+    """Return the open batches that the caller may list, the newest first."""
+    try:
+        owner = request.access.only(kind=BATCH)
+    except errors.Forbidden:
+        return None
+    where: Json = {"open": True, **({"project": owner} if owner is not None else {})}
+    page: Json = {"columns": _WITHOUT_REQUEST, "direction": "desc", "limit": rules.MOST_OPEN}
+    found = service.database.read(lambda conn: rows.page(conn, where=where, **page))
+    return [rules.brief(one) for one in found]
 
 
 def fact(service: Service, request: Request, node: Json) -> Json | None:
@@ -895,5 +888,6 @@ EXTENSION = Extension(
     _answers,
     moved=rows.take_out,
     gauges=gauges,
+    attention={"batches": attention},
     facts={"batch": fact},
 )

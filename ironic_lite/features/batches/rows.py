@@ -26,8 +26,12 @@ from ironic_lite.features.batches.rules import (
     MOST_OPEN,
     MOST_OPEN_OF_PROJECT,
     MOST_OPEN_OF_PROJECTS,
+    NO_TIME,
     UNDER_WAY,
+    Counts,
     NodeState,
+    document,
+    has_pace,
     rights_lost,
 )
 
@@ -430,6 +434,20 @@ def paused_times(conn: Connection, uuids: Sequence[str]) -> dict[str, datetime.t
             length = max(at - begun.pop(uuid), datetime.timedelta())
             found[uuid] = found.get(uuid, datetime.timedelta()) + length
     return found
+
+
+def page(conn: Connection, **page: Any) -> list[Json]:
+    """Return the documents of a page of batches; parameters as `paging.Listing.page`."""
+    found = LISTING.page(conn, **page)
+    known = counts_of(conn, [row["uuid"] for row in found])
+    return documents(conn, [(row, known.get(row["uuid"], {})) for row in found])
+
+
+def documents(conn: Connection, found: Sequence[tuple[Json, Counts]]) -> list[Json]:
+    """Return the documents of batches; one statement if the end of one can be estimated."""
+    estimated = [row["uuid"] for row, counts in found if has_pace(row, counts)]
+    paused = paused_times(conn, estimated)
+    return [document(row, counts, paused.get(row["uuid"], NO_TIME)) for row, counts in found]
 
 
 def update(conn: Connection, uuid: str, values: RowView) -> None:

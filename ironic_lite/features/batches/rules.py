@@ -389,6 +389,20 @@ def document(row: JsonView, counts: Counts, paused: datetime.timedelta = NO_TIME
     }
 
 
+def brief(shown: JsonView) -> Json:
+    """Return what an overview shows of the document of a batch."""
+    counts = shown["counts"]
+    return {
+        **{name: shown[name] for name in ("uuid", "name", "state")},
+        "nodes": sum(counts.values()),
+        "done": counts[NodeState.DONE],
+        "failed": sum(counts[state] for state in FAILURES),
+        "under_way": sum(counts[state] for state in UNDER_WAY),
+        "ends_at": shown["eta"],
+        "paused_by": shown["paused_by"],
+    }
+
+
 def has_pace(row: JsonView, counts: Counts) -> bool:
     """Return whether the end of a batch can be estimated."""
     ended, left = (

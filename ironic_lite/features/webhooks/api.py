@@ -18,7 +18,7 @@ from ironic_lite.api.http.request import Request
 from ironic_lite.api.policy import SYSTEM, Rule
 from ironic_lite.api.policy.node_rules import ADMIN
 from ironic_lite.api.resources import idempotency, node_lookup, patches
-from ironic_lite.api.service import Extension
+from ironic_lite.api.service import Extension, Service
 from ironic_lite.api.validation import rules, shapes, types
 from ironic_lite.core import clock, masking, networks
 from ironic_lite.core.json_types import Json, JsonView
@@ -353,6 +353,16 @@ def _read_patch(body: Any, version: int) -> Json:
     return found
 
 
+_MOST_BEHIND = 1000
+
+
+def attention(service: Service, request: Request) -> list[Json] | None:
+    """Return the webhooks that are suspended, or far behind."""
+    if not request.access.allows("baremetal:webhook:get"):
+        return None
+    return service.database.read(lambda conn: rows.late(conn, _MOST_BEHIND))
+
+
 def _answers() -> Mapping[str, Schemas]:
     from ironic_lite.api.openapi.parts import Schemas  # noqa: PLC0415
 
@@ -401,4 +411,5 @@ EXTENSION = Extension(
         ),
     ),
     _answers,
+    attention={"webhooks": attention},
 )

@@ -25,6 +25,11 @@ BLANK: Row = {"first": None, "last": None, "tries": 0, "refusals": 0, "not_befor
 """The values of a webhook without a delivery under way."""
 
 _ALL = sa.select(models.webhooks).order_by(_HOOK.id)
+_EVENT = models.events.c
+_HEAD = sa.func.coalesce(sa.select(sa.func.max(_EVENT.id)).scalar_subquery(), _HOOK.position)
+_BEHIND = sa.select(_HOOK.uuid, _HOOK.state, (_HEAD - _HOOK.position).label("behind")).order_by(
+    _HOOK.id
+)
 _NAMED = _HOOK.uuid == sa.bindparam("k_uuid")
 _ONE = sa.select(models.webhooks).where(_NAMED)
 _LOCKED = _ONE.with_for_update()
@@ -44,6 +49,15 @@ _PAST = (
 _TRIM = models.webhook_failures.delete().where(
     _OF_HOOK, _FAILED.id <= sa.bindparam("k_id", type_=sa.BigInteger)
 )
+
+
+def late(conn: Connection, most: int) -> list[Row]:
+    """Return the webhooks that are suspended, or more than ``most`` events behind."""
+    return [
+        {"uuid": uuid, "state": state, "behind": behind}
+        for uuid, state, behind in conn.execute(_BEHIND)
+        if state == rules.State.SUSPENDED or (state == rules.State.ACTIVE and behind > most)
+    ]
 
 
 def every(conn: Connection) -> list[Row]:

@@ -1,0 +1,235 @@
+"""Queries about nodes that need a person: each is one statement, and groups in the database."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite.core.json_types import Json, JsonView, Row
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import holds, nodes, paging, step_durations
+from ironic_lite.db.tables import models
+from ironic_lite.domain import states
+from ironic_lite.features.attention import rules
+from ironic_lite.features.attention.rules import LateStep, NodeGroup
+
+MOST_FAILED = 10_000
+"""Failed nodes that are grouped, the newest; so many unverified ones, too."""
+_MOST_LATE = 1000
+_LONGEST_RUN = datetime.timedelta(days=2)
+"""A run that has failed within the last day is counted if it did not begin earlier than that."""
+_OPEN = ("running", "waiting")
+_HOUR_DIGITS = 13  # 2026-11-28 20
+
+_NODE = models.nodes.c
+_RUN = models.runs.c
+_STEP = models.run_steps.c
+_HOLD = models.holds.c
+_OTHER = models.runs.alias("other").c
+
+
+def _ids(name: str) -> sa.BindParameter[Any]:
+    return sa.bindparam(name, expanding=True, type_=sa.BigInteger)
+
+
+def _of_newest_run(value: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
+    newest = sa.select(value).where(_RUN.node_uuid == _NODE.uuid).order_by(_RUN.id.desc())
+    return newest.limit(1).scalar_subquery()
+
+
+_HELD = sa.exists().where(
+    _HOLD.node_uuid == _NODE.uuid,
+    holds.IN_FORCE,
+    sa.or_(*(_HOLD.blocks.like(f"%{block}%") for block in rules.SILENCING)),
+)
+_REASON = _NODE.maintenance_reason
+# The reason of a maintenance that the service begins is the error. Another one is an operator's.
+_OF_OPERATOR = sa.and_(
+    _NODE.maintenance,
+    _REASON.is_distinct_from(_NODE.last_error),
+    _REASON.is_distinct_from(_of_newest_run(_RUN.error["text"].as_string())),
+)
+_IN_MAINTENANCE = sa.and_(_NODE.maintenance, _NODE.fault.is_(None))
+
+
+def _silence(*operators: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+    """Return why a node is silenced: NULL if it is not."""
+    cases: list[Any] = [(one, rules.MAINTENANCE) for one in (_IN_MAINTENANCE, *operators)]
+    return sa.case(*cases, (_HELD, rules.HELD), else_=None)
+
+
+_FAULTY = sa.and_(_NODE.fault.in_(sorted(states.FAULTS)), sa.not_(nodes.FAILED))
+_UNHEALTHY = sa.and_(
+    _NODE.health.in_((rules.CRITICAL, rules.WARNING)),
+    _NODE.fault.is_(None),
+    sa.not_(nodes.FAILED),
+    _NODE.id.not_in(_ids("k_late")),
+)
+# A node that was never verified has no such time, and is passed by in the index.
+_UNVERIFIED = sa.and_(nodes.UNVERIFIED, _NODE.provision_updated_at.is_not(None))
+_VERIFIED = sa.not_(nodes.UNVERIFIED)
+
+
+_ALWAYS, _NEVER = sa.true(), sa.false()
+_SHARED = NodeGroup._fields[:5]
+
+
+def groups(
+    conn: Connection, where: JsonView, own: JsonView, late: Collection[int]
+) -> list[NodeGroup]:
+    """Return the nodes that need a person, or whose health is a warning, by what they share.
+
+    :param where: filters of nodes.
+    :param own: the parameters of `paging.own_rows`; empty for a caller who may read all runs.
+    :param late: ids of nodes with an overdue step.
+    """
+    readable = _of_newest_run(paging.own_rows(models.runs)) if own else _ALWAYS
+    of_run = _of_newest_run(_RUN.cause), _silence(_OF_OPERATOR)
+    retrying = _NODE.wake_at.is_not(None)
+    beside = _silence(), _NEVER, _ALWAYS
+    parts = (
+        _part(rules.FAILED, (*of_run, retrying, readable), nodes.FAILED),
+        _part(rules.UNVERIFIED, (*of_run, _NEVER, readable), _UNVERIFIED),
+        _part(rules.FAULT, (_NODE.fault, *beside), _FAULTY, _VERIFIED),
+        _part(rules.HEALTH, (_NODE.health, *beside), _UNHEALTHY, _VERIFIED),
+    )
+    values: Row = {}
+    found = []
+    for part in parts:
+        statement, known = nodes.matching(part, where)
+        values |= known
+        newest = statement.order_by(_NODE.provision_updated_at.desc()).limit(MOST_FAILED)
+        found.append(sa.select(newest.subquery()))
+    each = sa.union_all(*found).subquery()
+    by = [each.c[name] for name in _SHARED]
+    at, ident = each.c.at, each.c.id
+    statement = sa.select(
+        *(*by, sa.func.count(), sa.func.min(at), sa.func.max(at)),
+        *(sa.func.min(ident), sa.func.max(ident)),
+    ).group_by(*by)
+    rows = conn.execute(statement, {**values, **own, "k_late": list(late)})
+    return [NodeGroup(*row) for row in rows]
+
+
+def _part(
+    kind: str, shared: Sequence[sa.ColumnElement[Any]], *where: sa.ColumnElement[bool]
+) -> sa.Select[Any]:
+    """Return the nodes of one kind.
+
+    :param shared: what, silence, retrying and readable of `NodeGroup`.
+    """
+    values = zip(_SHARED, (sa.literal(kind), *shared), strict=True)
+    labelled = (value.label(name) for name, value in values)
+    at = _NODE.provision_updated_at.label("at")
+    return sa.select(*labelled, at, _NODE.id).where(*where)
+
+
+_OF_NODES = ("id", "uuid", "name", "instance_uuid", "provision_state", "provision_updated_at")
+_OF_RUN = ("uuid", "node_uuid", "verb", "state", "ended_at", "error")
+_DETAILS = (
+    sa.select(
+        *(_NODE[name] for name in (*_OF_NODES, "last_error")),
+        # Only of nodes whose texts are shown, because it may be encrypted.
+        sa.type_coerce(
+            sa.case((_NODE.id.in_(_ids("k_first")), _NODE.driver_info)), _NODE.driver_info.type
+        ),
+        *(_RUN[name] for name in _OF_RUN),
+    )
+    .select_from(
+        models.nodes.outerjoin(
+            models.runs,
+            _RUN.id
+            == sa.select(sa.func.max(_OTHER.id))
+            .where(_OTHER.node_uuid == _NODE.uuid)
+            .scalar_subquery(),
+        )
+    )
+    .where(_NODE.id.in_(_ids("k_nodes")))
+)
+
+
+def details(conn: Connection, found: Sequence[rules.Cause]) -> dict[int, Json]:
+    """Return columns of the samples of causes, by id, each with ``run``, its newest run or None."""
+    first = [one.ids[0] for one in found if one.kind in rules.OF_RUNS]
+    wanted: Row = {"k_first": first, "k_nodes": [ident for one in found for ident in one.ids]}
+    names = (*_OF_NODES, "last_error", "driver_info")
+    about: dict[int, Json] = {}
+    for row in conn.execute(_DETAILS, wanted) if wanted["k_nodes"] else ():
+        node = dict(zip(names, row, strict=False))
+        run = dict(zip(_OF_RUN, row[len(names) :], strict=True))
+        about[row[0]] = {**node, "run": run if run["uuid"] else None}
+    return about
+
+
+_LATE = (
+    sa.select(
+        *(_NODE.id, _RUN.verb, _STEP.interface, _STEP.step, _STEP.started_at),
+        _silence().label("silence"),
+    )
+    .select_from(
+        models.nodes.join(models.runs, _RUN.node_uuid == _NODE.uuid).join(
+            models.run_steps, _STEP.run_uuid == _RUN.uuid
+        )
+    )
+    .where(
+        _RUN.state.in_(_OPEN),
+        _STEP.state.in_(_OPEN),
+        step_durations.MARKED,
+        _NODE.fault.is_(None),
+    )
+    .order_by(_STEP.started_at)
+    .limit(_MOST_LATE)
+)
+
+
+def late_steps(conn: Connection, where: JsonView) -> list[LateStep]:
+    """Return the steps under way that are marked as overdue, the longest first."""
+    statement, values = nodes.matching(_LATE, where)
+    return [LateStep(*row) for row in conn.execute(statement, values)]
+
+
+def runs(
+    conn: Connection, where: JsonView, own: JsonView, since: datetime.datetime
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the numbers of runs under way by state, and of failed ones by the hour of their end.
+
+    :param where: filters of nodes; without any, no node is read.
+    :param own: as for `groups`, of runs that have failed.
+    """
+    # Numbers in the statement, because PostgreSQL takes two parameters for two expressions.
+    first, digits = (sa.literal_column(str(number), sa.Integer) for number in (1, _HOUR_DIGITS))
+    hour = sa.func.substr(sa.cast(_RUN.ended_at, sa.String(32)), first, digits)
+    failed = (_RUN.state == "failed", _RUN.started_at >= since - _LONGEST_RUN)
+    mine = (paging.own_rows(models.runs),) if own else ()
+    parts = (
+        (_RUN.state, (_RUN.state.in_(_OPEN),)),
+        (hour, (*failed, _RUN.ended_at >= since, *mine)),
+    )
+    values: Row = dict(own)
+    found = []
+    for word, conditions in parts:
+        counted = sa.select(word.label("word"), sa.func.count().label("number"))
+        statement = counted.select_from(models.runs).where(*conditions)
+        if where:
+            joined = models.nodes.join(models.runs, _RUN.node_uuid == _NODE.uuid)
+            statement = counted.select_from(joined).where(*conditions)
+            statement, known = nodes.matching(statement, where)
+            values |= known
+        found.append(statement.group_by(word))
+    counts = {str(word): int(number) for word, number in conn.execute(sa.union_all(*found), values)}
+    return {state: counts.pop(state, 0) for state in _OPEN}, counts
+
+
+def has_group_without(conn: Connection, living: Collection[str]) -> bool:
+    """Return whether a node is in another conductor group than those of living conductors.
+
+    The database looks into the gaps between the names, because it would read the whole index else.
+    """
+    group, known = _NODE.conductor_group, sorted(set(living))
+    between = [sa.and_(group > low, group < high) for low, high in itertools.pairwise(known)]
+    wanted = sa.or_(group < known[0], *between, group > known[-1]) if known else sa.true()
+    return conn.execute(sa.select(_NODE.id).where(wanted).limit(1)).first() is not None
