@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +227,96 @@ class Doctor(rows.Lister):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the list; return the exit status of the worst check."""
         return int(super().run(parsed_args)) or self.status
+
+
+def _cause_line(cause: JsonView) -> Json:
+    what = cause["text"] if cause["kind"] != "health" else f"health {cause['text']}"
+    if cause["verb"]:
+        at = f" at {cause['step']}" if cause["step"] else ""
+        failed = "is overdue" if cause["kind"] == "overdue" else "failed"
+        why = "" if cause["kind"] == "overdue" else f": {what}"
+        what = f"{cause['verb']} {failed}{at}{why}"
+    names = [one["name"] or one["uuid"] for one in cause["sample"]]
+    left = ", ..." if cause["nodes"] > len(names) else ""
+    return {
+        "nodes": cause["nodes"],
+        "what": what,
+        "oldest": cause["first_at"],
+        "sample": ", ".join(names) + left,
+        "next": cause["do"],
+    }
+
+
+def _batch_line(batch: JsonView) -> Json:
+    ended = batch["done"] + batch["failed"]
+    state = f"{batch['state']}, {batch['failed']} failed" if batch["failed"] else batch["state"]
+    paused = batch["state"] == "paused"
+    return {
+        "nodes": f"{ended}/{batch['nodes']}",
+        "what": f"batch {batch['name'] or batch['uuid']}: {state}",
+        "next": f"baremetal batch resume {batch['uuid']}" if paused else None,
+    }
+
+
+def _attention_lines(found: JsonView) -> Iterator[Json]:
+    """Yield the lines of the document of what needs a person."""
+    yield from map(_cause_line, found["causes"])
+    if found["causes_left_out"]:
+        yield {"nodes": found["causes_left_out"], "what": "of causes that are not listed"}
+    yield from map(_batch_line, found["batches"] or ())
+    for one in found["conductors"] or ():
+        yield {"what": f"conductor {one['hostname']} is dead", "oldest": one["seen_at"]}
+    for one in found["webhooks"] or ():
+        yield {"what": f"webhook {one['uuid']} is {one['state']}, {one['behind']} events behind"}
+    for one in found["findings"] or ():
+        about = f"{one['where']}, {one['name']}: {one['text']}"
+        yield {"what": about, "oldest": one["at"], "next": one["do"]}
+
+
+class Attention(rows.Lister):
+    """List what needs a person: a line for each cause, however many nodes it has.
+
+    Exit status 0: nothing. 1: a warning. 2: critical. 3: no answer. ``-f json`` prints the whole
+    document.
+    """
+
+    arguments = (
+        Argument(
+            "--filter",
+            "Only nodes with this value. May be given several times.",
+            "<field>=<value>",
+            {"action": "append", "type": _read_pair, "default": []},
+        ),
+        limit("Number of causes, 100 at most."),
+    )
+    _COLUMNS = ("nodes", "what", "oldest", "sample", "next")
+    _STATUS = ("ok", "warning", "critical")
+    _NO_ANSWER = 3
+    status = _NO_ANSWER
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        """Return the columns and a row for each line."""
+        found = self._read(parsed_args)
+        lines = _attention_lines(found)
+        return self._COLUMNS, [[one.get(name) or "" for name in self._COLUMNS] for one in lines]
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Print the list; return the exit status."""
+        try:
+            if parsed_args.formatter == "json":
+                print(json.dumps(self._read(parsed_args), indent=2), file=self.app.stdout)
+            else:
+                super().run(parsed_args)
+        except Exception as why:
+            print(why, file=self.app.stderr)
+            return self._NO_ANSWER
+        return self.status
+
+    def _read(self, parsed_args: argparse.Namespace) -> Json:
+        asked = {**dict(parsed_args.filter), "limit": parsed_args.limit}
+        found: Json = self.api.get("attention", **asked)
+        self.status = self._STATUS.index(found["status"])
+        return found
 
 
 # The search for nodes.
@@ -482,6 +572,7 @@ run_list = Row(
             "Only runs whose error has one of these codes as its cause.",
             "<code>[,<code>]",
         ),
+        Argument("--cause", "Only runs that failed by one of these causes.", "<key>[,<key>]"),
         Argument(
             "--since",
             "Only runs begun at this time or later; or PT12H for 12 hours ago.",

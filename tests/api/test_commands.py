@@ -13,12 +13,13 @@ from tests.support.api_rows import AddNode
 from tests.support.wsgi_client import Client
 
 pytestmark = pytest.mark.feature(
-    *("doctor", "erasures", "events", "search", "statistics", "webhooks", "why")
+    *("attention", "doctor", "erasures", "events", "search", "statistics", "webhooks", "why")
 )
 
 UUID = "5f3b1c8e-0000-4000-8000-000000000001"
 AT = "2030-01-31T18:00:00Z"
 COMMANDS: tuple[tuple[Any, str], ...] = (
+    (commands.Attention, "--filter driver=fake-hardware --filter held=false --limit 5"),
     (commands.batch_list, "--open --limit 5"),
     (commands.erasure_list, f"--node {UUID} --serial S --result complete --since {AT} --limit 5"),
     (commands.SetDataState, "n1 dirty --reason borrowed"),
@@ -30,7 +31,7 @@ COMMANDS: tuple[tuple[Any, str], ...] = (
         commands.run_list,
         "--state failed,aborted --verb clean --node n1 --requester ann --driver fake-hardware "
         f"--resource-class x --code StepFailed --since PT12H --before {AT} --batch {UUID} "
-        f"--retry-of {UUID} --of-project p --latest --limit 5 --long",
+        f"--cause c41f0be9a7d2 --retry-of {UUID} --of-project p --latest --limit 5 --long",
     ),
     (commands.run_list, "--overdue"),
     (commands.step_statistics, f"--step deploy.erase --driver d --resource-class r --since {AT}"),

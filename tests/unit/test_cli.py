@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import types
 from typing import Any
@@ -416,3 +417,88 @@ def test_abort_and_undo_exclude_each_other(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         stop_requests("--abort", "--undo")
     assert "not allowed with" in capsys.readouterr().err
+
+
+# ``baremetal attention``: its lines, and its exit status.
+
+CAUSE = {
+    "cause": "c41f0be9a7d2",
+    "kind": "failed",
+    "verb": "clean",
+    "step": "deploy.erase_devices",
+    "text": "disk sd#: read-only",
+    "nodes": 300,
+    "first_at": "2026-11-28T20:10:11+00:00",
+    "sample": [{"uuid": "u1", "name": "r01-u01"}, {"uuid": "u2", "name": None}],
+    "do": "Then use retry.",
+}
+NEEDS = {
+    "status": "critical",
+    "causes": [
+        CAUSE,
+        {**CAUSE, "kind": "overdue", "text": "overdue", "nodes": 2},
+        {**CAUSE, "kind": "health", "text": "Warning", "verb": None, "step": None, "nodes": 2},
+    ],
+    "causes_left_out": 7,
+    "batches": [
+        {"uuid": "b1", "name": None, "state": "paused", "nodes": 9, "done": 1, "failed": 2}
+    ],
+    "conductors": [{"hostname": "c2", "seen_at": "2026-11-28T20:00:00+00:00"}],
+    "webhooks": [{"uuid": "w1", "state": "suspended", "behind": 912}],
+    "findings": None,
+}
+EMPTY: dict[str, Any] = {**dict.fromkeys(NEEDS), "causes": [], "causes_left_out": 0}
+
+
+def attention(answer: Any, *words: str) -> tuple[int, str, str, list[str]]:
+    """Run the command; return its exit status, what it prints, and the URLs of its requests."""
+    asked: list[str] = []
+
+    def json_request(_method: str, url: str, **_more: Any) -> tuple[Any, Any]:
+        asked.append(url)
+        if isinstance(answer, Exception):
+            raise answer
+        return types.SimpleNamespace(headers={}), answer
+
+    client = types.SimpleNamespace(http_client=types.SimpleNamespace(json_request=json_request))
+    manager = types.SimpleNamespace(baremetal=client)
+    app: Any = types.SimpleNamespace(
+        client_manager=manager, stdout=io.StringIO(), stderr=io.StringIO()
+    )
+    command = commands.Attention(app, None)
+    status = command.run(command.get_parser("attention").parse_args(words))
+    return status, app.stdout.getvalue(), app.stderr.getvalue(), asked
+
+
+@pytest.mark.parametrize(("word", "status"), [("ok", 0), ("warning", 1), ("critical", 2)])
+def test_exit_status_of_attention_is_that_of_the_fleet(word: str, status: int) -> None:
+    assert attention({**EMPTY, "status": word})[0] == status
+    assert attention({**EMPTY, "status": word}, "-f", "json")[0] == status
+
+
+def test_attention_without_an_answer_ends_with_three() -> None:
+    for words in ((), ("-f", "json")):
+        status, shown, said, _ = attention(exc.ConnectionRefused("nobody listens"), *words)
+        assert (status, shown, said) == (3, "", "nobody listens\n")
+
+
+def test_attention_has_a_line_for_each_cause_batch_and_part() -> None:
+    shown = attention(NEEDS, "-f", "value")[1].splitlines()
+    at = CAUSE["first_at"]
+    assert shown == [
+        "300 clean failed at deploy.erase_devices: disk sd#: read-only "
+        f"{at} r01-u01, u2, ... Then use retry.",
+        f"2 clean is overdue at deploy.erase_devices {at} r01-u01, u2 Then use retry.",
+        f"2 health Warning {at} r01-u01, u2 Then use retry.",
+        "7 of causes that are not listed   ",
+        "3/9 batch b1: paused, 2 failed   baremetal batch resume b1",
+        " conductor c2 is dead 2026-11-28T20:00:00+00:00  ",
+        " webhook w1 is suspended, 912 events behind   ",
+    ]
+
+
+def test_attention_sends_its_filters_and_prints_the_whole_document() -> None:
+    words = ("--filter", "resource_class=gpu", "--filter", "owner=a b", "--limit", "5")
+    _, shown, _, asked = attention(NEEDS, "-f", "json", *words)
+    assert asked == ["/v1/attention?resource_class=gpu&owner=a+b&limit=5"]
+    assert json.loads(shown) == NEEDS
