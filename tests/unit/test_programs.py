@@ -337,6 +337,46 @@ def test_texts_of_libraries_are_compared_and_those_of_ironic_are_not(
     assert set(others) == {("DEFAULT", "log_date_format"), ("keystone_authtoken", "auth_url")}
 
 
+LOSING = """
+import contextlib, os, sys, time
+from ironic_lite.cmd import supervise
+from ironic_lite.core import config
+
+conf = config.load("ironic-lite", sys.argv[1:])
+channel, (began, begin) = supervise.Channel(conf), os.pipe()
+child = os.fork()
+if not child:
+    os.read(began, 1)
+    channel.follow()
+    while conf.conductor.max_concurrent_deploy != 8:
+        time.sleep(0.01)
+    os._exit(conf.conductor.max_concurrent_clean)
+with contextlib.suppress(BlockingIOError):
+    while True:
+        channel.send()
+conf.set_override("max_concurrent_clean", 7, "conductor")
+try:
+    channel.send()
+except BlockingIOError:
+    os.write(begin, b"!")
+conf.set_override("max_concurrent_deploy", 8, "conductor")
+while True:
+    try:
+        channel.send()
+        break
+    except BlockingIOError:
+        time.sleep(0.01)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_lost_message_of_values_is_made_up_for_by_the_next(tmp_path: pathlib.Path) -> None:
+    settings = tmp_path / "some.conf"
+    settings.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    command = [sys.executable, "-c", LOSING, f"--config-file={settings}"]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 7
+
+
 def test_options_of_libraries_are_compared_before_and_after_their_use(
     tmp_path: pathlib.Path,
 ) -> None:
