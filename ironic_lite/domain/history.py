@@ -160,12 +160,12 @@ def _differences(
     """Yield each path at which values differ, and the masked values."""
     if raw[0] == raw[1]:
         return
-    if not all(isinstance(value, dict) for value in (*raw, *masked)):
+    if not all(value is None or isinstance(value, dict) for value in (*raw, *masked)):
         yield path, masked
         return
-    for key in {**raw[0], **raw[1]}:
-        below = tuple(side.get(key) for side in raw)
-        known = tuple(side.get(hide(key)) for side in masked)
+    for key in {**(raw[0] or {}), **(raw[1] or {})}:
+        below = tuple((side or {}).get(key) for side in raw)
+        known = tuple((side or {}).get(hide(key)) for side in masked)
         yield from _differences(f"{path}/{hide(key)}", below, known, hide)
 
 

@@ -80,6 +80,31 @@ def test_first_node_without_the_right_is_named_and_nothing_begins(
     assert callers("admin").get("/v1/batches").json["batches"] == []
 
 
+def test_nodes_without_the_right_are_left_out_with_their_reason(
+    callers: Callers, add_node: AddNode
+) -> None:
+    own = add_node(name="n1", owner="p-owner", provision_state="manageable")
+    theirs = add_node(name="n2", owner="p-else", lessee="p-owner", provision_state="manageable")
+    mine = add_node(name="n4", owner="p-owner", provision_state="manageable")
+    begun = callers("admin").post(
+        "/v1/batches", {"nodes": ["n4"], "request": {"target": "inspect"}}
+    )
+    api = callers("member", "p-owner")
+    request_ = {"target": "clean", "clean_steps": [{"interface": "raid", "step": "no_such"}]}
+    body = {"nodes": ["n1", "n2", "n4"], "request": request_, "unfit": "leave out"}
+    planned = api.post("/v1/batches?plan=true", body)
+    assert planned.status == 200, planned.text
+    reasons = {one["uuid"]: (one["code"], one["text"]) for one in planned.json["unfit"]["nodes"]}
+    assert reasons.keys() == {theirs["uuid"], mine["uuid"]}
+    assert reasons[theirs["uuid"]][0] == "Forbidden"
+    assert reasons[mine["uuid"]][0] == "Conflict"
+    assert begun.json["uuid"] not in planned.body.decode()
+    made = api.post("/v1/batches", body)
+    assert (made.status, made.json["waves"]) == (201, [1]), made.text
+    assert made.json["fit"]["count"] == 1
+    assert own["uuid"] not in str(made.json["unfit"])
+
+
 def test_node_that_the_caller_may_not_see_is_not_found(callers: Callers, add_node: AddNode) -> None:
     add_node(name="n1", owner="p-else", provision_state="manageable")
     body = {"nodes": ["n1"], "request": {"target": "provide"}}

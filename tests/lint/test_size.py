@@ -23,13 +23,13 @@ FOLDERS = {
     "ironic_lite.domain": (6_090, 35),
     "ironic_lite.drivers": (14_710, 67),
     "ironic_lite.errors": (420, 1),
-    "ironic_lite.features": (5_640, 38),
+    "ironic_lite.features": (5_710, 38),
     "ironic_lite.feed": (370, 1),
     "ironic_lite.images": (2_240, 11),
     "ironic_lite.rpc": (2_610, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 69_540, "tokens": 598_600, "files": 362, "small": 66, "single": 63}
+ALL = {"lines": 69_620, "tokens": 599_600, "files": 362, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

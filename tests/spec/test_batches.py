@@ -340,6 +340,117 @@ def test_plan_names_the_nodes_that_would_refuse(operator: Operator) -> None:
     assert plan({"power": "power off"}) == {nodes[2]: "NodeHeld"}
 
 
+def test_refusal_names_all_nodes_of_open_batches(operator: Operator) -> None:
+    nodes = fleet(operator, 5)
+    night = begin(operator, nodes[:2], name="night shift")
+    other = begin(operator, nodes[2:3])
+    names = [operator.shows(node)["name"] or node for node in nodes]
+    for path in ("/v1/batches", "/v1/batches?plan=true"):
+        body = {"nodes": nodes, "request": {"target": "manage"}}
+        refused = operator.api.post(path, body)
+        assert refused.status == 409
+        assert refused.text.startswith("3 nodes are in open batches; ")
+        assert (
+            f"in the open batch {night['uuid']} (night shift): {', '.join(names[:2])}"
+            in refused.text
+        )
+        assert f"in the open batch {other['uuid']}: {names[2]}" in refused.text
+        assert not any(name in refused.text for name in names[3:])
+
+
+def test_batch_leaves_out_unfit_nodes_and_gives_each_reason(operator: Operator) -> None:
+    nodes = fleet(operator, 7, "manageable")
+    operator.patches(nodes[1], retired=True)
+    hold = {"kind": "freeze", "reason": "case 7"}
+    assert operator.api.post(f"/v1/nodes/{nodes[2]}/holds", hold).status == 201
+    operator.rig.edit(nodes[3], reservation="elsewhere", lock_token="t")
+    operator.rig.edit(nodes[6], protected=True)
+    nodes.append(operator.enroll("enroll"))
+    taken = begin(operator, nodes[4:5], {"target": "inspect"}, name="night shift")
+    reasons = {
+        nodes[1]: "NodeRetired",
+        nodes[2]: "NodeHeld",
+        nodes[4]: "Conflict",
+        nodes[7]: "InvalidState",
+    }
+    fit = [node for node in nodes if node not in reasons]
+    body = {
+        **{"nodes": nodes, "request": {"target": "provide"}, "unfit": "leave out"},
+        **{"waves": [1, "100%"], "max_failures": "50%"},
+    }
+    planned = operator.api.post("/v1/batches?plan=true", body)
+    assert planned.status == 200, planned.text
+    unfit = planned.json["unfit"]
+    assert {one["uuid"]: one["code"] for one in unfit["nodes"]} == reasons
+    assert [one["uuid"] for one in unfit["nodes"]] == list(reasons)
+    assert unfit["count"] == 4
+    texts = {one["uuid"]: one["text"] for one in unfit["nodes"]}
+    assert f"in the open batch {taken['uuid']} (night shift)" in texts[nodes[4]]
+    assert "case 7" in texts[nodes[2]]
+    assert planned.json["fit"] == {
+        "count": 4,
+        "retired": [],
+        "protected": [{"uuid": nodes[6], "name": operator.shows(nodes[6])["name"]}],
+    }
+    assert (planned.json["waves"], planned.json["max_failures"]) == ([1, 3], 2)
+    assert planned.json["refused"] == {"count": 0, "first": []}
+    begun = operator.api.post("/v1/batches", body)
+    assert begun.status == 201, begun.text
+    assert (begun.json["unfit"], begun.json["fit"]) == (unfit, planned.json["fit"])
+    members = operator.api.get(f"/v1/batches/{begun.json['uuid']}/nodes").json["nodes"]
+    assert [one["uuid"] for one in members] == fit
+
+
+def test_plan_counts_retired_nodes_that_can(operator: Operator) -> None:
+    nodes = fleet(operator, 2, "manageable")
+    operator.patches(nodes[1], retired=True)
+    steps = [{"interface": "deploy", "step": "erase_devices"}]
+    request = {"target": "clean", "clean_steps": steps}
+    body = {"nodes": nodes, "request": request, "unfit": "leave out"}
+    planned = operator.api.post("/v1/batches?plan=true", body).json
+    assert planned["unfit"] == {"count": 0, "nodes": []}
+    assert [one["uuid"] for one in planned["fit"]["retired"]] == nodes[1:]
+
+
+def test_batch_that_would_leave_out_every_node_does_not_begin(operator: Operator) -> None:
+    nodes = fleet(operator, 2)
+    body = {"nodes": nodes, "request": {"target": "provide"}, "unfit": "leave out"}
+    planned = operator.api.post("/v1/batches?plan=true", body)
+    assert (planned.status, planned.json["fit"]["count"]) == (200, 0)
+    assert planned.json["unfit"]["count"] == 2
+    assert planned.json["first_wave"] == []
+    refused = operator.api.post("/v1/batches", body)
+    assert (refused.status, "plan=true" in refused.text) == (409, True)
+    assert operator.api.get("/v1/batches").json["batches"] == []
+
+
+def test_repetition_of_a_batch_with_nodes_left_out_is_the_batch(operator: Operator) -> None:
+    nodes = [*fleet(operator, 2), operator.enroll("available")]
+    body = {"nodes": nodes, "request": {"target": "manage"}, "unfit": "leave out"}
+    headers = {"Idempotency-Key": "once"}
+    first, again = (operator.api.post("/v1/batches", body, headers=headers) for _ in range(2))
+    assert (first.status, again.status) == (201, 201)
+    assert first.json["uuid"] == again.json["uuid"]
+    assert len(operator.api.get("/v1/batches").json["batches"]) == 1
+
+
+@pytest.mark.parametrize("unfit", ["leave", None, True, ["leave out"]])
+def test_other_words_for_unfit_nodes_are_refused(operator: Operator, unfit: object) -> None:
+    body = {"nodes": fleet(operator, 1), "request": {"target": "manage"}, "unfit": unfit}
+    answer = operator.api.post("/v1/batches", body)
+    assert (answer.status, "unfit" in answer.text) == (400, True)
+
+
+def test_unfit_nodes_are_refused_by_default(operator: Operator) -> None:
+    nodes = fleet(operator, 1)
+    for more in ({}, {"unfit": "refuse"}):
+        body = {"nodes": nodes, "request": {"target": "provide"}, **more}
+        planned = operator.api.post("/v1/batches?plan=true", body).json
+        assert planned["refused"]["count"] == 1
+        assert "unfit" not in planned
+        assert "fit" not in planned
+
+
 def test_plan_reads_many_nodes_with_the_statements_of_one(operator: Operator) -> None:
     nodes = fleet(operator, 30)
     sent = []

@@ -82,6 +82,14 @@ def test_known_secret_is_masked_in_other_texts(side: str) -> None:
         }
 
 
+def test_keys_of_an_object_in_place_of_null_have_their_own_paths() -> None:
+    rows: list[Json] = [{"extra": None}, {"extra": {"rack": "r02", "api_key": {"a": 1}}}]
+    assert changed(*rows) == [
+        {"path": "extra/rack", "old": None, "new": "r02"},
+        {"path": "extra/api_key", "old": None, "new": MASK},
+    ]
+
+
 def test_new_password_is_a_change_without_values() -> None:
     rows = [{"driver_info": {"redfish_password": word}} for word in ("one", "two")]
     assert changed(*rows) == [{"path": "driver_info/redfish_password", "old": MASK, "new": MASK}]

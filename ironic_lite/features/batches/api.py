@@ -6,7 +6,8 @@ Ironic does not have batches: every version of this API has them. The conductors
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from ironic_lite.core.options import Configuration
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, nodes, runs
 from ironic_lite.db.queries import holds as hold_rows
-from ironic_lite.domain import fields, history, holds, retries, step_lists, verbs, vocabulary
+from ironic_lite.domain import fields, history, holds, retries, step_lists, verbs
 from ironic_lite.domain.holds import Hold
 from ironic_lite.domain.verb_refusals import VerbRequest
 from ironic_lite.features.batches import rows, rules
@@ -41,6 +42,12 @@ if TYPE_CHECKING:
 
 _POWER_RULE = "baremetal:node:set_power_state"
 _PART = 500
+Keep = Callable[[str, errors.Error], object]
+"""Takes the UUID of an unfit node and the reason, or raises the reason."""
+
+
+def _refuse(_node: str, why: errors.Error) -> None:
+    raise why
 
 
 def read_request(service: Service, request: Request) -> rows.Wanted:
@@ -60,26 +67,39 @@ def read_request(service: Service, request: Request) -> rows.Wanted:
     with rules.below("nodes"):
         found = _choose(service, request, body, with_traits=book is not None)
     rules.check_count(body, len(found))
-    more = name_runs(service, request, found) if asked.get("target") == "retry" else {}
-    _check_rights(request, found, asked, more)
+    fit, left_out = _check_nodes(service, request, found, asked, book)
+    options = rules.options(body, len(fit))
+    options["runbook"] = book and {name: book[name] for name in ("uuid", "owner", "public")}
+    most = rules.failures_allowed(body.get("max_failures", 0), len(fit))
+    return rows.Wanted(body.get("name") or None, asked, options, most, fit, left_out)
+
+
+def _check_nodes(
+    service: Service, request: Request, found: list[Json], asked: Json, book: JsonView | None
+) -> tuple[list[Json], list[Json] | None]:
+    """Return the nodes that can get the request, and why each other one is left out.
+
+    :raises errors.Error: a node may not get the request, and the batch leaves none out.
+    """
+    unfit: dict[str, errors.Error] = {}
+    leave_out = request.json.get("unfit") == rules.LEAVE_OUT
+    keep: Keep = unfit.setdefault if leave_out else _refuse
+    more = name_runs(service, request, found, keep) if asked.get("target") == "retry" else {}
+    _check_rights(request, found, asked, more, keep)
     steps, needed = provisioning.steps_of(asked), needed_rules(request, asked)
     for node in found:
-        provisioning.demand_children(service, request, node["uuid"], steps, needed)
-    for node in found if book is not None else ():
-        step_lists.check_runbook(book or {}, node["uuid"], node["traits"], request.version)
-    return rows.Wanted(
-        body.get("name") or None,
-        asked,
-        {
-            "waves": rules.wave_sizes(body.get("waves", []), len(found)),
-            "concurrency": body.get("concurrency", rules.DEFAULT_CONCURRENCY),
-            "on_failures": body.get("on_failures", "pause"),
-            "between_waves": body.get("between_waves", "go on"),
-            "runbook": book and {name: book[name] for name in ("uuid", "owner", "public")},
-        },
-        rules.failures_allowed(body.get("max_failures", 0), len(found)),
-        found,
-    )
+        try:
+            provisioning.demand_children(service, request, node["uuid"], steps, needed)
+            if book is not None:
+                step_lists.check_runbook(book, node["uuid"], node["traits"], request.version)
+        except (errors.Forbidden, errors.InvalidParameter) as why:
+            keep(node["uuid"], why)
+    if not leave_out:
+        return found, None
+    _find_unfit(service, request, asked, found, keep)
+    left_out = [node for node in found if node["uuid"] in unfit]
+    fit = [node for node in found if node["uuid"] not in unfit]
+    return fit, [rules.reason(node, unfit[node["uuid"]]) for node in left_out]
 
 
 # -- what is asked of each node --------------------------------------------------------------
@@ -88,7 +108,7 @@ def read_request(service: Service, request: Request) -> rows.Wanted:
 def _read_request(service: Service, request: Request, given: Json) -> tuple[Json, JsonView | None]:
     """Return the request with the steps of its runbook, and the runbook."""
     if "power" in given:
-        return _read_power(request, given), None
+        return rules.read_power(given, request.version), None
     body = schemas.provision(given)
     verb = verbs.BY_TARGET.get(body["target"])
     if verb is None:
@@ -103,19 +123,6 @@ def _read_request(service: Service, request: Request, given: Json) -> tuple[Json
     asked = provisioning.with_steps(asked, book)
     provisioning.check_body(asked)
     return {**asked.body, "runbook": body["runbook"]}, book
-
-
-def _read_power(request: Request, given: Json) -> Json:
-    errors.UnexpectedArguments.check(given, ("power",))
-    target = given["power"]
-    since = vocabulary.POWER_TARGETS.get(target) if isinstance(target, str) else None
-    if since is None:
-        known = ", ".join(vocabulary.POWER_TARGETS)
-        reason = f"{target!r:.64} is not one of {known}"
-        raise errors.InvalidParameter(path="request/power", reason=reason)
-    if request.version < since:
-        raise errors.NotAcceptable(what=f"The target {target}", since=since)
-    return {"power": target}
 
 
 # -- nodes -----------------------------------------------------------------------------------
@@ -194,7 +201,7 @@ def _filtered(service: Service, request: Request, given: Json, *, with_traits: b
 
 
 def name_runs(
-    service: Service, request: Request, found: Sequence[Json]
+    service: Service, request: Request, found: Sequence[Json], keep: Keep = _refuse
 ) -> dict[str, tuple[str, ...]]:
     """Set ``retry_of`` of nodes whose newest run is to be retried.
 
@@ -215,7 +222,10 @@ def name_runs(
             for node in part:
                 run = known.get(node["uuid"])
                 if run is not None:
-                    retries.refuse_others(run, node, access.counted_project)
+                    try:
+                        retries.refuse_others(run, node, access.counted_project)
+                    except errors.NothingToRetry as why:
+                        keep(node["uuid"], why)
                     node["retry_of"] = run["uuid"]
                     steps = planned.get(run["uuid"], ())
                     more[node["uuid"]] = provisioning.rules_of_steps(run, steps, access)
@@ -229,17 +239,15 @@ def _check_rights(
     found: Sequence[Json],
     asked: JsonView,
     more: Mapping[str, tuple[str, ...]],
+    keep: Keep,
 ) -> None:
     """Refuse the batch if the caller may not send its request to one of the nodes.
 
     :param more: further rules of the request, by node.
     """
     for uuid, what in refused(request, found, needed_rules(request, asked), more):
-        raise errors.Forbidden(
-            f"Access to {what} is refused for node {uuid}; the batch was not begun.",
-            what=what,
-            node=uuid,
-        )
+        text = f"Access to {what} is refused for node {uuid}; the batch was not begun."
+        keep(uuid, errors.Forbidden(text, what=what, node=uuid))
 
 
 def needed_rules(request: Request, asked: JsonView) -> tuple[str, ...]:
@@ -288,20 +296,44 @@ def plan_refusals(service: Service, request: Request, wanted: rows.Wanted) -> Js
 
     :return: ``count``, and ``first`` with uuid, name, code and text of at most 20 nodes.
     """
-    found: list[Json] = []
-    count = 0
-    for first in range(0, len(wanted.nodes), _PART):
-        uuids = [node["uuid"] for node in wanted.nodes[first : first + _PART]]
+    found = [
+        (node, why)
+        for node, held in _planned(service, request, wanted.nodes)
+        for why in itertools.islice(_refusals(service, request, wanted.request, node, held), 1)
+    ]
+    return {"count": len(found), "first": [rules.reason(*one) for one in found[:_SHOWN_REFUSALS]]}
+
+
+def _find_unfit(
+    service: Service, request: Request, asked: JsonView, found: Sequence[Json], keep: Keep
+) -> None:
+    """Find the nodes in open batches, and those that would refuse the request as they are now.
+
+    The others get ``retired`` and ``protected``, which a plan shows.
+    """
+    uuids, shown = [node["uuid"] for node in found], _shown_batches(request)
+    for taken in service.database.read(lambda conn: rows.taken(conn, uuids)):
+        keep(taken.node, rows.refusal([taken], shown))
+    known = {node["uuid"]: node for node in found}
+    for node, held in _planned(service, request, found):
+        known[node["uuid"]].update({name: node[name] for name in rules.MARKS})
+        for why in itertools.islice(_refusals(service, request, asked, node, held), 1):
+            keep(node["uuid"], why)
+
+
+def _shown_batches(request: Request) -> Callable[[str | None], bool]:
+    """Return the function that tells whether the caller may see the batches of a project."""
+    rule = "baremetal:batch:get"
+    return lambda owner: request.access.allows(rule, target(BATCH, {"owner": owner}))
+
+
+def _planned(
+    service: Service, request: Request, found: Sequence[JsonView]
+) -> Iterator[tuple[Json, Sequence[Hold]]]:
+    for first in range(0, len(found), _PART):
+        uuids = [node["uuid"] for node in found[first : first + _PART]]
         read = functools.partial(_read_planned, uuids=uuids, project=node_holds.reader(request))
-        for node, held in service.database.read(read):
-            why = next(_refusals(service, request, wanted.request, node, held), None)
-            if why is not None:
-                count += 1
-                about = {"uuid": node["uuid"], "name": node["name"]}
-                found += [{**about, "code": why.code, "text": why.message}][
-                    : _SHOWN_REFUSALS - len(found)
-                ]
-    return {"count": count, "first": found}
+        yield from service.database.read(read)
 
 
 def _read_planned(
@@ -441,36 +473,7 @@ _PAUSE = 1.0  # seconds between two looks of a request that waits
 _WITHOUT_REQUEST = tuple(name for name in rows.COLUMNS if name not in ("request", "context"))
 
 
-shapes.SCHEMAS["batch"] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": ["string", "null"], "maxLength": 255},
-        "nodes": {"type": ["array", "object"]},
-        "expect": {"type": "integer", "minimum": 0},
-        "request": {"type": "object"},
-        "waves": {"type": "array", "items": {"type": ["integer", "string"]}},
-        "concurrency": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": rules.MOST_CONCURRENT,
-        },
-        "max_failures": {"type": ["integer", "string"]},
-        "on_failures": {"enum": ["pause", "abort"]},
-        "between_waves": {"enum": ["go on", "pause"]},
-    },
-    "required": ["nodes", "request"],
-    "additionalProperties": False,
-}
-shapes.SCHEMAS["batch_state"] = {
-    "type": "object",
-    "properties": {
-        "target": {"enum": ["pause", "resume", "abort"]},
-        "runs": {"enum": ["go on", "abort"]},
-        "max_failures": {"type": ["integer", "string"]},
-    },
-    "required": ["target"],
-    "additionalProperties": False,
-}
+shapes.SCHEMAS["batch"], shapes.SCHEMAS["batch_state"] = rules.SCHEMA, rules.STATE_SCHEMA
 
 
 def _read_states(value: str, path: str) -> list[str]:
@@ -602,35 +605,32 @@ class Batches(expose.Controller):
         row = _new_row(request, wanted)
         members = list(wanted.members(row["uuid"]))
         counts = rules.first_counts(wanted.options["waves"])
-        uuids = [node["uuid"] for node in wanted.nodes]
-
-        def shown(project: str | None) -> bool:
-            about = target(BATCH, {"owner": project})
-            return request.access.allows("baremetal:batch:get", about)
-
+        uuids, shown = [node["uuid"] for node in wanted.nodes], _shown_batches(request)
         if plan:
             self.service.database.read(lambda conn: rows.refuse_taken(conn, uuids, shown))
             request.answer.status = HTTPStatus.OK
             refused = plan_refusals(self.service, request, wanted)
             first = [{"uuid": one["node_uuid"], "name": one["name"]} for one in members]
             size = min(wanted.options["waves"][0], _FIRST)
-            planned = {"uuid": None, "state": "planned", "first_wave": first[:size]}
-            return {**rules.document(row, counts), **planned, "refused": refused}
+            planned: Json = {"uuid": None, "state": "planned", "first_wave": first[:size]}
+            planned |= {"refused": refused, **rules.fitness(wanted.nodes, wanted.left_out)}
+            return {**rules.document(row, counts), **planned}
+        if not wanted.nodes:
+            raise errors.Conflict(
+                "No node can get the request; ?plan=true shows the reason of each node."
+            )
 
         def write(conn: Connection) -> None:
             rows.take_out(conn, uuids, clock.now())
             rows.refuse_taken(conn, uuids, shown)
             rows.add(conn, row, members)
-            events.add(
-                conn,
-                [_event(request, row, "batch_started", {"nodes": len(members)})],
-            )
+            events.add(conn, [_event(request, row, "batch_started", {"nodes": len(members)})])
 
         idempotency.write_change(self.service, request, write)
         location = f"{request.base}/v1/batches/{row['uuid']}"
         request.answer.headers.append(("Location", location))
         _add_tag(request, row)
-        return rules.document(row, counts)
+        return {**rules.document(row, counts), **rules.fitness(wanted.nodes, wanted.left_out)}
 
     @expose.expose("PUT", "/batches/{ident}/state", types.word, body=expose.WHOLE)
     def set_state(self, request: Request, ident: str) -> Json:
@@ -643,9 +643,8 @@ class Batches(expose.Controller):
         if "runs" in body and body["target"] != "abort":
             raise errors.InvalidParameter(path="runs", reason="belongs to the target abort")
         if "max_failures" in body and body["target"] != "resume":
-            raise errors.InvalidParameter(
-                path="max_failures", reason="belongs to the target resume"
-            )
+            reason = "belongs to the target resume"
+            raise errors.InvalidParameter(path="max_failures", reason=reason)
 
         rights = without_right(self.service, request, seen, body)
 

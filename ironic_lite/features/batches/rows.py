@@ -11,7 +11,7 @@ import datetime
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -306,6 +306,8 @@ class Wanted:
         ``runbook``: uuid, owner and public of the runbook that the caller may use, or None.
     :ivar nodes: the chosen nodes in their order, with uuid, name and provision_state, and for a
         retry ``retry_of``, the run that it continues.
+    :ivar left_out: uuid, name, code and text of chosen nodes that cannot get the request; None if
+        none may be left out.
     """
 
     name: str | None
@@ -313,6 +315,7 @@ class Wanted:
     options: Json
     max_failures: int
     nodes: list[Json]
+    left_out: list[Json] | None = None
 
     def members(self, batch: str) -> Iterator[Json]:
         """Yield the rows of the nodes."""
@@ -578,8 +581,59 @@ _TAKEN = (
     )
     .where(_TAKES, sa.not_(_CHANGED_HANDS))
     .order_by(_MEMBER.place)
-    .limit(1)
 )
+
+
+class Taken(NamedTuple):
+    """A node that has not ended in another batch, and that batch."""
+
+    node: str
+    name: str | None
+    batch: str
+    title: str | None
+    project: str | None
+
+    def where(self, shown: Callable[[str | None], bool]) -> str:
+        """Return the name of the batch, if the caller may see the batches of its project."""
+        known = f"{self.batch} ({self.title})" if self.title else self.batch
+        return f"the open batch {known}" if shown(self.project) else OTHERS
+
+
+OTHERS = "an open batch of another project"
+
+
+def taken(conn: Connection, nodes: Sequence[str]) -> list[Taken]:
+    """Return those of the nodes that have not ended in another batch, by one statement for many.
+
+    A node that has changed hands before its start there is free: see `take_out`.
+    """
+    return [
+        Taken(*row)
+        for first in range(0, len(nodes), _NODES_AT_ONCE)
+        for row in conn.execute(_TAKEN, {"k_nodes": list(nodes[first : first + _NODES_AT_ONCE])})
+    ]
+
+
+def refusal(found: Sequence[Taken], shown: Callable[[str | None], bool]) -> errors.Conflict:
+    """Return the error that names these nodes, and the batches that the caller may see."""
+    first = found[0]
+    place = first.where(shown)
+    batch = {} if place == OTHERS else {"batch": first.batch}
+    if len(found) == 1:
+        end = "wait for its end there" if place == OTHERS else "wait for its end there, or abort it"
+        return errors.Conflict(
+            node=first.name or first.node, **batch, reason=f"it is in {place}; {end}"
+        )
+    by_place: dict[str, list[str]] = {}
+    for one in found:
+        by_place.setdefault(one.where(shown), []).append(one.name or one.node)
+    listed = "; ".join(f"in {where}: {', '.join(names)}" for where, names in by_place.items())
+    return errors.Conflict(
+        f"{len(found)} nodes are in open batches; wait for their end there, abort these batches, "
+        f"or leave the nodes out. They are {listed}.",
+        node=first.name or first.node,
+        **batch,
+    )
 
 
 def refuse_taken(
@@ -587,24 +641,12 @@ def refuse_taken(
 ) -> None:
     """Refuse nodes that have not ended in another batch.
 
-    A node that has changed hands before its start there is free: see `take_out`.
-
     :param shown: whether the caller may see a batch of this project.
-    :raises errors.Conflict: naming the first of them, and its batch if the caller may see it.
+    :raises errors.Conflict: naming all of them, and their batches if the caller may see these.
     """
-    for first in range(0, len(nodes), _NODES_AT_ONCE):
-        found = conn.execute(
-            _TAKEN, {"k_nodes": list(nodes[first : first + _NODES_AT_ONCE])}
-        ).first()
-        if found is None:
-            continue
-        node, name, batch, title, project = found
-        if not shown(project):
-            reason = "it is in an open batch of another project; wait for its end there"
-            raise errors.Conflict(node=name or node, reason=reason)
-        known = f"{batch} ({title})" if title else batch
-        reason = f"it is in the open batch {known}; wait for its end there, or abort it"
-        raise errors.Conflict(node=name or node, batch=batch, reason=reason)
+    found = taken(conn, nodes)
+    if found:
+        raise refusal(found, shown)
 
 
 def take_out(conn: Connection, nodes: Sequence[str], at: datetime.datetime) -> None:

@@ -18,6 +18,7 @@ from ironic_lite import errors
 from ironic_lite.core import clock, masking
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain import vocabulary
 
 MOST_NODES = 10_000
 MOST_OPEN = 100
@@ -172,7 +173,94 @@ def rights_lost(change: str) -> Json:
     return {"code": "RightsLost", "text": f"{change[:1].upper()}{change[1:]}."}
 
 
+# -- the request -------------------------------------------------------------------------------
+
+LEAVE_OUT = "leave out"
+MARKS = ("retired", "protected")
+"""Columns of nodes that a plan shows of those that can."""
+
+SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "name": {"type": ["string", "null"], "maxLength": 255},
+        "nodes": {"type": ["array", "object"]},
+        "expect": {"type": "integer", "minimum": 0},
+        "request": {"type": "object"},
+        "waves": {"type": "array", "items": {"type": ["integer", "string"]}},
+        "concurrency": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MOST_CONCURRENT,
+        },
+        "max_failures": {"type": ["integer", "string"]},
+        "on_failures": {"enum": ["pause", "abort"]},
+        "between_waves": {"enum": ["go on", "pause"]},
+        "unfit": {"enum": ["refuse", LEAVE_OUT]},
+    },
+    "required": ["nodes", "request"],
+    "additionalProperties": False,
+}
+STATE_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "target": {"enum": ["pause", "resume", "abort"]},
+        "runs": {"enum": ["go on", "abort"]},
+        "max_failures": {"type": ["integer", "string"]},
+    },
+    "required": ["target"],
+    "additionalProperties": False,
+}
+
+
+def read_power(given: Json, version: int) -> Json:
+    """Return the checked request for a change of power.
+
+    :raises errors.InvalidParameter, errors.NotAcceptable:
+    """
+    errors.UnexpectedArguments.check(given, ("power",))
+    target = given["power"]
+    since = vocabulary.POWER_TARGETS.get(target) if isinstance(target, str) else None
+    if since is None:
+        known = ", ".join(vocabulary.POWER_TARGETS)
+        reason = f"{target!r:.64} is not one of {known}"
+        raise errors.InvalidParameter(path="request/power", reason=reason)
+    if version < since:
+        raise errors.NotAcceptable(what=f"The target {target}", since=since)
+    return {"power": target}
+
+
+def reason(node: JsonView, why: errors.Error) -> Json:
+    """Return the reason for which a node cannot get a request."""
+    return {"uuid": node["uuid"], "name": node["name"], "code": why.code, "text": why.message}
+
+
+def fitness(nodes: Sequence[JsonView], left_out: Sequence[JsonView] | None) -> Json:
+    """Return the nodes that a batch leaves out, and which others are marked.
+
+    :param nodes: those that can, with `MARKS`.
+    :param left_out: as by `reason`; None if the batch leaves out none.
+    """
+    if left_out is None:
+        return {}
+    marked: Json = {
+        mark: [{"uuid": node["uuid"], "name": node["name"]} for node in nodes if node.get(mark)]
+        for mark in MARKS
+    }
+    unfit = {"count": len(left_out), "nodes": left_out}
+    return {"fit": {"count": len(nodes), **marked}, "unfit": unfit}
+
+
 # -- options ---------------------------------------------------------------------------------
+
+
+def options(body: JsonView, count: int) -> Json:
+    """Return the options of a batch over ``count`` nodes, with defaults filled in."""
+    return {
+        "waves": wave_sizes(body.get("waves", []), count),
+        "concurrency": body.get("concurrency", DEFAULT_CONCURRENCY),
+        "on_failures": body.get("on_failures", "pause"),
+        "between_waves": body.get("between_waves", "go on"),
+    }
 
 
 def wave_sizes(given: Sequence[object], count: int) -> list[int]:
