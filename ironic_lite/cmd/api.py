@@ -73,7 +73,7 @@ def workers(
         keeper.close()  # a stopping orphan must not hold the address
         supervise.follow_log_level()
         if boards is not None:
-            metrics.BOARD.share(boards, number + count * (children[number].lives % 2))
+            metrics.BOARD.share(boards, number + count * children[number].side)
         flag = listening[number].set
         server.serve(conf, there, begin=report, listening=flag, page=page, extensions=extensions)
         return 0

@@ -339,6 +339,8 @@ class Child:
         """The process that serves until the one that replaces it can; 0 without one."""
         self.kept = False
         """Whether the last process that was to replace it has ended."""
+        self.side = 0
+        """0 or 1; other than that of the process that it replaces."""
         self.start_at: float | None = None
         """The time of its next start; None while it runs."""
         self.stop_seconds = stop_seconds
@@ -441,7 +443,7 @@ class Child:
 
     def replace(self) -> bool:
         """Start another process beside this one; return whether the system allowed it."""
-        self.former, self.kept = self.pid, False
+        self.former, self.kept, self.side = self.pid, False, 1 - self.side
         self.start()
         if self.pid == self.former or not self.pid:
             self.keep_former()
@@ -449,7 +451,8 @@ class Child:
 
     def keep_former(self) -> None:
         """Go back to the process that was to be replaced."""
-        self.pid, self.former, self.start_at, self.kept = self.former, 0, None, True
+        self.pid, self.former, self.start_at = self.former, 0, None
+        self.kept, self.side = True, 1 - self.side
 
     def died(self) -> None:
         """Record its death and schedule its restart, later after each death in a row."""

@@ -225,6 +225,7 @@ def body(name):
     {life}
     child.ready.set()
     note(f"{{name}}-serves")
+    note(f"{{name}}-side-{{child.side}}")
     stop.wait()
     note(f"{{name}}-stopped")
     return 0
@@ -265,6 +266,8 @@ def test_a_replacement_that_dies_is_followed_by_another() -> None:
         service.until(lambda: notes(path, "two-0-stopped"), "the end of both former processes")
         assert notes(path, "one-4-serves")
         assert notes(path, "one-0-stopped")
+        sides = ("one-0-side-0", "one-4-side-1", "two-0-side-0")
+        assert all(notes(path, side) for side in sides), "two processes never share a side"
         assert program.said().count("WARNING one: its replacement ended with status 7") == 3
         assert "ERROR" not in program.said()
         assert program.stop() == 0
