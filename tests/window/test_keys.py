@@ -38,6 +38,72 @@ def test_keys_lead_to_run_log_and_acts_of_a_node(
     page.get_by_role("heading", name="Doctor").wait_for()
 
 
+def test_keys_of_the_table_work_on_a_fresh_page(page: sync_api.Page, live: service.Service) -> None:
+    names = ["fresh-1", "fresh-2", "fresh-3"]
+    for name in names:
+        live.create(name)
+    boxes = page.locator(".body .row").get_by_role("checkbox")
+    cold(page, live, "/v1/nodes?~q=fresh-&~sort=name")
+    expect(page.locator(".cell.name")).to_have_text(names)
+    expect(page.get_by_role("main")).to_be_focused()
+    page.keyboard.press("x")
+    expect(boxes.nth(0)).to_be_checked()
+    expect(page.get_by_role("grid", name="Nodes")).to_be_focused()
+    cold(page, live, "/v1/nodes?~q=fresh-&~sort=name")
+    expect(page.locator(".cell.name")).to_have_text(names)
+    for key in "jjkx":
+        page.keyboard.press(key)
+    expect(boxes.nth(1)).to_be_checked()
+    expect(boxes.nth(2)).not_to_be_checked()
+    cold(page, live, "/v1/nodes?~q=fresh-&~sort=name")
+    expect(page.locator(".cell.name")).to_have_text(names)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="fresh-1").wait_for()
+
+
+def test_enter_on_a_link_follows_the_link_beside_a_table(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("linked-1")
+    cold(page, live, "/v1/nodes?~q=linked-")
+    row(page, "linked-1").wait_for()
+    page.get_by_role("link", name="Doctor", exact=True).press("Enter")
+    page.get_by_role("heading", name="Doctor").wait_for()
+
+
+def test_keys_work_while_a_ticked_box_has_the_focus(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    for name in ("boxed-1", "boxed-2"):
+        live.create(name)
+    page.goto(to(live, "/v1/nodes?~q=boxed-&~sort=name"))
+    boxes = page.locator(".body .row").get_by_role("checkbox")
+    boxes.nth(1).click()
+    expect(boxes.nth(1)).to_be_checked()
+    expect(boxes.nth(1)).to_be_focused()
+    page.keyboard.press(" ")
+    expect(boxes.nth(1)).not_to_be_checked()
+    page.keyboard.press("x")
+    expect(boxes.nth(1)).to_be_checked()
+    for key in "kx":
+        page.keyboard.press(key)
+    expect(boxes.nth(0)).to_be_checked()
+    page.keyboard.press(".")
+    selected = page.get_by_role("region", name="Selected nodes")
+    expect(selected.get_by_role("button").first).to_be_focused()
+    boxes.nth(1).focus()
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Shortcuts").wait_for()
+    page.keyboard.press("Escape")
+    boxes.nth(1).focus()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    boxes.nth(1).focus()
+    for key in "gd":
+        page.keyboard.press(key)
+    page.get_by_role("heading", name="Doctor").wait_for()
+
+
 def test_keys_of_one_character_can_be_switched_off(
     page: sync_api.Page, live: service.Service
 ) -> None:

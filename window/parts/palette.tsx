@@ -153,7 +153,7 @@ const HELP = [
   ["c  y", "copy the page or the row as curl, copy the address"],
   ["1 – 9  w l", "tab of a node; its run, its log"],
   ["n  N", "next, previous line that is searched in a log"],
-  [".", "acts on a node"],
+  [".", "acts on a node, or on those that are selected"],
   ["t  ?", "theme, help"],
 ] as const;
 

@@ -188,6 +188,23 @@ const elementOf = (selector: string): HTMLElement | null => document.querySelect
 
 let goes = 0;
 
+/** Keys of the table, which work before it has the focus, too. */
+const OF_TABLE = ["j", "k", "x", "Enter"];
+
+/** Let the table have the focus and a key; a link or a button that has the focus keeps Enter. */
+function toTable(event: KeyboardEvent) {
+  const table = elementOf("main [role=grid]");
+  const focused = document.activeElement;
+  if (!table || (event.key === "Enter" && focused !== document.body && focused?.id !== "main-content"))
+    return;
+  event.preventDefault();
+  table.focus();
+  table.dispatchEvent(new KeyboardEvent("keydown", { key: event.key }));
+}
+
+/** Fields that a key of one character is for: a box takes none but the space. */
+const TYPED = "input:not([type=checkbox], [type=radio]), textarea, select";
+
 const ACTS: Record<string, () => void> = {
   ":": openPalette,
   "/": () => elementOf("input[type=search]")?.focus(),
@@ -197,7 +214,7 @@ const ACTS: Record<string, () => void> = {
   y: () => copy(location.href),
   w: () => elementOf('[data-key="1"]')?.click(),
   l: () => elementOf('[data-key="2"]')?.click(),
-  ".": () => elementOf(".actions button")?.focus(),
+  ".": () => elementOf(".actions button, .bulk button")?.focus(),
   c: () => copy(curl("GET", request())),
   g: () => {
     goes = performance.now();
@@ -209,7 +226,7 @@ addEventListener("keydown", (event) => {
     event.preventDefault();
     return openPalette();
   }
-  const field = (event.target as HTMLElement).closest("input, textarea, select");
+  const field = (event.target as HTMLElement).closest(TYPED);
   if (covered() || field || !prefs.value.keys) return undefined;
   if (event.ctrlKey || event.metaKey || event.altKey) return undefined;
   if (performance.now() - goes < 1500) {
@@ -218,6 +235,7 @@ addEventListener("keydown", (event) => {
     if (page) return go(`#${page[2]}`);
   }
   if (/^[1-9nN]$/.test(event.key)) return elementOf(`[data-key="${event.key}"]`)?.click();
+  if (OF_TABLE.includes(event.key)) return toTable(event);
   const act = ACTS[event.key];
   if (!act) return undefined;
   event.preventDefault();

@@ -247,7 +247,8 @@ function onKey(event: KeyboardEvent, { rows, at, move, id, selected, onSelect, o
     return;
   }
   const act = acts[event.key];
-  if (!act || (event.target as HTMLElement).tagName === "INPUT") return;
+  // The space is for the box that has the focus.
+  if (!act || (event.key === " " && (event.target as HTMLElement).tagName === "INPUT")) return;
   act();
   event.preventDefault();
   event.stopPropagation();
