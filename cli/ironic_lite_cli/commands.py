@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ironicclient import exc
+from ironicclient.common import utils
 
 from ironic_lite_cli import progress, rows
-from ironic_lite_cli.http_api import Json, JsonView
+from ironic_lite_cli.http_api import Json, JsonView, in_commands
 from ironic_lite_cli.rows import BATCH, NODE, Argument, OneOf, Row, flag, limit
 
 # Batches.
@@ -89,13 +90,33 @@ class CreateBatch(rows.ShowOne):
             Argument("--node", "One of the nodes.", more={"action": "append"}),
             Argument(
                 "--filter",
-                "All nodes with this value; needs --expect. May be given several times.",
+                "All nodes with this value. May be given several times.",
                 "<field>=<value>",
                 {"action": "append", "type": _read_pair},
             ),
-            Argument("--failed-of", "Nodes that failed there; needs --expect.", "<batch>"),
+            Argument("--failed-of", "Nodes that failed there.", "<batch>"),
         ),
-        Argument("--expect", "Number of nodes that must be chosen.", "<number>", {"type": int}),
+        Argument(
+            "--expect",
+            "Number of nodes that must be chosen. Without it, a plan takes the present number, and "
+            "a terminal asks before the batch begins.",
+            "<number>",
+            {"type": int},
+        ),
+        flag(
+            "--leave-out",
+            "Leave out nodes that cannot get the request; --plan lists them.",
+            "unfit",
+            "leave out",
+        ),
+        *(
+            Argument(
+                f"--{kind}-steps",
+                f"Steps of the target {target}: JSON, a file with it, or - for standard input.",
+                "<steps>",
+            )
+            for kind, target in (("clean", "clean"), ("deploy", "active"), ("service", "service"))
+        ),
         Argument("--name", "A text for operators."),
         Argument(
             "--waves",
@@ -114,7 +135,7 @@ class CreateBatch(rows.ShowOne):
         flag("--pause-between-waves", "Each wave waits for a resume.", "between_waves", "pause"),
         flag("--plan", "Show the batch; begin nothing.", value="true"),
     )
-    _MEMBERS = "name expect waves concurrency max_failures on_failures between_waves"
+    _MEMBERS = "name expect waves concurrency max_failures on_failures between_waves unfit"
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         """Begin the batch, and return names and values."""
@@ -122,10 +143,36 @@ class CreateBatch(rows.ShowOne):
         nodes: Any = parsed_args.node or dict(parsed_args.filter or ())
         if parsed_args.failed_of:
             nodes = {"batch": parsed_args.failed_of, "result": "failed"}
-        body: Json = {"nodes": nodes, "request": _read_request(parsed_args.request)}
+        request = _read_request(parsed_args.request)
+        for name in ("clean_steps", "deploy_steps", "service_steps"):
+            if given[name] is not None:
+                request[name] = utils.handle_json_arg(given[name], name.replace("_", " "))
+        body: Json = {"nodes": nodes, "request": request}
         body |= {name: given[name] for name in self._MEMBERS.split() if given[name] is not None}
+        if isinstance(nodes, dict) and parsed_args.expect is None:
+            body["expect"] = self._count(nodes, plan=parsed_args.plan is not None)
         found = self.api.change("POST", "batches", body=body, plan=parsed_args.plan)
         return _SHOW_BATCH.values(found)
+
+    def _count(self, chosen: Json, *, plan: bool) -> int:
+        """Return the number of nodes that a filter chooses now, if it begins nothing unasked.
+
+        :raises exc.CommandError: the batch would begin, and nobody is asked or agrees.
+        """
+        if "batch" in chosen:
+            found = self.api.batch_nodes(chosen["batch"], chosen["result"])
+        else:
+            found = self.api.nodes("nodes", **chosen, fields="uuid")
+        count = sum(1 for _ in found)
+        if plan:
+            return count
+        if not sys.stdin.isatty():
+            raise exc.CommandError(f"Repeat the number of nodes: --expect {count}")
+        print(f"This begins a batch of {count} nodes. Go on? [y/N] ", end="", file=self.app.stderr)
+        self.app.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise exc.CommandError("The batch was not begun.")
+        return count
 
 
 _SHOW_BATCH = Row("Show a batch.", "batches/{batch}", (BATCH,), read=progress.batch_columns)
@@ -203,7 +250,7 @@ class ListBatchNodes(rows.Lister):
 
 
 class Doctor(rows.Lister):
-    """Examine the service, and a node if it is named.
+    """Examine the service, and a node if it is named; what is wrong comes first.
 
     Exit status 0: all is well. 1: a warning, or a check that could not be made. 2: a check has
     failed.
@@ -214,15 +261,25 @@ class Doctor(rows.Lister):
         flag("--bad", "List only checks with another result than ok."),
     )
     _COLUMNS = ("status", "where", "name", "text", "do")
+    _ORDER = ("failed", "warning", "skipped", "ok")
     status = 1
     """The exit status; that of a warning until an answer has come."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the command line; tables fit the terminal."""
+        parser = super().get_parser(prog_name)
+        parser.set_defaults(fit_width=True)
+        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         """Return the columns and a row for each check."""
         found = self.api.get("doctor", node=parsed_args.node)
         self.status = {"ok": 0, "failed": 2}.get(found["status"], self.status)
-        checks = (one for one in found["checks"] if not parsed_args.bad or one["status"] != "ok")
-        return self._COLUMNS, [[one[name] or "" for name in self._COLUMNS] for one in checks]
+        checks = [one for one in found["checks"] if not parsed_args.bad or one["status"] != "ok"]
+        rank = {word: place for place, word in enumerate(self._ORDER)}
+        checks.sort(key=lambda one: rank.get(one["status"], rank["warning"]))
+        texts = ([one[name] or "" for name in self._COLUMNS] for one in checks)
+        return self._COLUMNS, [[in_commands(str(text)) for text in row] for row in texts]
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the list; return the exit status of the worst check."""
@@ -298,7 +355,8 @@ class Attention(rows.Lister):
         """Return the columns and a row for each line."""
         found = self._read(parsed_args)
         lines = _attention_lines(found)
-        return self._COLUMNS, [[one.get(name) or "" for name in self._COLUMNS] for one in lines]
+        shown = ({**one, "next": in_commands(one.get("next") or "")} for one in lines)
+        return self._COLUMNS, [[one.get(name) or "" for name in self._COLUMNS] for one in shown]
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Print the list; return the exit status."""
@@ -335,8 +393,9 @@ node_search = Row(
 # Events and webhooks.
 
 EVENT_COLUMNS = "cursor at name kind event before after"
+_SINCE = "A cursor, 0 for all stored events, now, a time, or a duration such as 12h."
 EVENT_FILTERS = (
-    Argument("--since", "A cursor, 0 for all stored events, or now.", "<cursor>"),
+    Argument("--since", _SINCE, "<cursor>"),
     Argument("--node", "Only events of these nodes."),
     Argument("--kind", "Only events of these kinds."),
 )
@@ -355,9 +414,13 @@ _WEBHOOK_DETAILS = f"{_WEBHOOK_COLUMNS} kinds nodes secret last_error created_by
 event_list = Row(
     "List events, the oldest first.",
     "events",
-    (*EVENT_FILTERS, limit("Number of events.")),
+    (
+        *EVENT_FILTERS,
+        Argument("--before", "Only events before this time, or up to this cursor.", "<cursor>"),
+        limit("Number of events."),
+    ),
     lists="events",
-    columns=EVENT_COLUMNS,
+    columns=EVENT_COLUMNS.replace(" name", " requester name"),
 ).command()
 webhook_create = Row(
     "Add a webhook, and show its secret, which is not shown again.",
@@ -435,7 +498,7 @@ erasure_list = Row(
         Argument("--node", "Name or UUID of a node; the UUID of a deleted one."),
         Argument("--serial", "Serial number of a disk."),
         Argument("--result", "complete, partial, failed or unknown."),
-        Argument("--since", "A time such as 2030-01-31T18:00:00Z, or PT24H.", "<time>"),
+        Argument("--since", "A time such as 2030-01-31T18:00:00Z, or 24h.", "<time>"),
         limit("Number of records."),
     ),
     lists="erasures",
@@ -508,23 +571,38 @@ hold_create = Row(
     columns=_HOLD_COLUMNS,
     read=_hold_row,
 ).command()
-hold_list = Row(
-    "List the holds of a node, or of all nodes.",
-    "holds",
-    (
+
+
+class ListHolds(rows.Lister):
+    """List the holds of a node, or of all nodes, with the names of the nodes."""
+
+    arguments = (
         Argument("node", NODE.help, more={"nargs": "?"}),
         Argument("--kind", "Only holds of this kind."),
-        flag(
-            "--ended",
-            "Also holds that have ended.",
-            value="true",
-            columns="ended_at ended_by end_reason",
-        ),
-    ),
-    lists="holds",
-    columns=_HOLD_COLUMNS,
-    read=_hold_row,
-).command()
+        flag("--ended", "Also holds that have ended.", value="true"),
+    )
+    _AT_ONCE = 150  # UUIDs of one request
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        """Return the columns and a row for each hold."""
+        given = {name: getattr(parsed_args, name) for name in ("node", "kind", "ended")}
+        found = self.api.get("holds", **given)["holds"]
+        columns = _HOLD_COLUMNS.replace("uuid ", "uuid node_name ", 1).split()
+        if parsed_args.ended:
+            columns += ["ended_at", "ended_by", "end_reason"]
+        names = self._names([hold["node_uuid"] for hold in found])
+        shown = [{**_hold_row(hold), "node_name": names.get(hold["node_uuid"])} for hold in found]
+        return columns, [[hold.get(name) for name in columns] for hold in shown]
+
+    def _names(self, uuids: Sequence[str]) -> dict[str, str]:
+        wanted, names = sorted(set(uuids)), {}
+        for first in range(0, len(wanted), self._AT_ONCE):
+            some = ",".join(wanted[first : first + self._AT_ONCE])
+            for node in self.api.nodes("nodes", uuid=some, fields="uuid,name"):
+                names[node["uuid"]] = node["name"]
+        return names
+
+
 hold_delete = Row(
     "End a hold of a node.",
     "nodes/{node}/holds/{hold}",
@@ -575,10 +653,10 @@ run_list = Row(
         Argument("--cause", "Only runs that failed by one of these causes.", "<key>[,<key>]"),
         Argument(
             "--since",
-            "Only runs begun at this time or later; or PT12H for 12 hours ago.",
+            "Only runs begun at this time or later; or 12h for 12 hours ago.",
             "<time>",
         ),
-        Argument("--before", "Only runs begun before this time.", "<time>"),
+        Argument("--before", "Only runs begun before this time, or 2h.", "<time>"),
         Argument("--batch", "Only runs that this batch has started."),
         Argument("--retry-of", "Only runs that repeat this run.", "<run>"),
         # Not --project, which is a global option of some clients.

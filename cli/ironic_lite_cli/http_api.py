@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import urllib.parse
 import uuid
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ironicclient import exc
+from ironicclient.common.http import SessionClient
 
 Json = dict[str, Any]
 """A JSON object."""
@@ -30,6 +32,44 @@ _REPEAT_SECONDS = 5.0
 """Seconds before a request is repeated after a fault of the service or of the network."""
 GATEWAY_TIMEOUT = 504
 _UNAVAILABLE = 503
+_AGENT = "ironic-lite-cli"
+_RETRY_AFTER = "X-Retry-After"
+"""The header Retry-After of an answer, under a name that python-ironicclient does not read."""
+_NODE = r"/v1/nodes/([^/\s]+)"
+COMMANDS: Mapping[str, str] = {
+    # a request that texts of the service name: the command for it
+    rf"DELETE {_NODE}/holds/([\w-]+)": r"baremetal node hold delete \1 \2",
+    rf"DELETE {_NODE}/maintenance": r"baremetal node maintenance unset \1",
+    rf"GET {_NODE}/erasures": r"baremetal erasure list --node \1",
+    rf"GET {_NODE}/runs\b(?!/)": r"baremetal node run list \1",
+    rf"PUT {_NODE}/data_state": r"baremetal node data state set \1",
+    rf"PUT {_NODE}/runs/(\w[\w-]*)/stop": r"baremetal node run stop \1",
+    rf"PUT {_NODE}/traits": r"baremetal node add trait \1",
+    r"GET /v1/batches/([\w-]+)/nodes\?result=([\w,]+)": (
+        r"baremetal batch node list \1 --result \2"
+    ),
+    r"GET /v1/conductors": "baremetal conductor list",
+    r"POST /v1/ports": "baremetal port create",
+    r"\?plan=true": "--plan",
+    r'"unfit": "leave out"': "--leave-out",
+}
+
+
+class _Session:
+    """A session that keeps Retry-After of refusals, which python-ironicclient cannot take."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def request(self, url: str, method: str, **more: Any) -> Any:
+        answer = self._session.request(url, method, **{**more, "user_agent": _AGENT})
+        seconds = answer.headers.pop("Retry-After", None)
+        if seconds is not None:
+            answer.headers[_RETRY_AFTER] = seconds
+        return answer
 
 
 class Api:
@@ -39,7 +79,11 @@ class Api:
     """
 
     def __init__(self, app: Any) -> None:
-        self._client = app.client_manager.baremetal.http_client
+        self._client: Any = app.client_manager.baremetal.http_client
+        if isinstance(self._client, SessionClient):
+            wrapped: Any = _Session(self._client.session)
+            self._client.session = wrapped
+        self._retries = getattr(self._client, "conflict_max_retries", None)
 
     def get(self, *words: str, **query: object) -> Any:
         """Return the body of ``GET /v1/words...``; arguments that are None are left out.
@@ -64,10 +108,16 @@ class Api:
         return self.send_once("GET", url_of(*words, **query))
 
     def send_once(self, method: str, url: str, **more: Any) -> tuple[Any, Any]:
-        """Return the answer to one request, and its body."""
-        found: tuple[Any, Any] = self._client.json_request(
-            method, url, timeout=_REQUEST_SECONDS, **more
-        )
+        """Return the answer to one request, and its body; refusals name commands."""
+        # python-ironicclient would repeat every 409, also that of a hold, which no time ends.
+        self._client.conflict_max_retries = self._retries if method == "GET" else 0
+        try:
+            found: tuple[Any, Any] = self._client.json_request(
+                method, url, timeout=_REQUEST_SECONDS, **more
+            )
+        except Exception as why:
+            why.args = tuple(in_commands(one) if isinstance(one, str) else one for one in why.args)
+            raise
         return found
 
     def run(self, node: str, run: str) -> Json:
@@ -87,26 +137,29 @@ class Api:
 
     def batch_nodes(self, batch: str, result: str | None) -> Iterator[Json]:
         """Yield the nodes of a batch with these results, page by page."""
+        return self.nodes("batches", batch, "nodes", result=result)
+
+    def nodes(self, *words: str, **query: object) -> Iterator[Json]:
+        """Yield the nodes of a list, page by page."""
         marker: str | None = None
         while True:
-            query = {"result": result, "limit": PAGE, "marker": marker}
-            page = self.get("batches", batch, "nodes", **query)["nodes"]
+            page = self.get(*words, **query, limit=PAGE, marker=marker)["nodes"]
             yield from page
             if len(page) < PAGE:
                 return
             marker = page[-1]["uuid"]
 
     def _repeat(self, method: str, url: str, body: Any) -> tuple[Any, Any]:
-        """Return an answer and its body; repeat under one key while the service is away."""
+        """Return an answer and its body; repeat under one key while a repetition may help."""
         headers = {"Idempotency-Key": str(uuid.uuid4())}
         more = {} if body is None else {"body": body}
         for left in reversed(range(_TRIES)):
             try:
                 return self.send_once(method, url, headers=dict(headers), **more)
             except Exception as why:
-                if not left or not is_passing(why):
+                if not left or not (is_passing(why) or retry_after(why)):
                     raise
-                time.sleep(_REPEAT_SECONDS)
+                time.sleep(min(retry_after(why) or _REPEAT_SECONDS, _REPEAT_SECONDS))
         raise AssertionError(url)
 
     def change(self, method: str, *words: str, body: Any = None, **query: object) -> Any:
@@ -124,6 +177,20 @@ def url_of(*words: str, **query: object) -> str:
     path = "/".join(urllib.parse.quote(word, safe="") for word in words)
     given = {name: value for name, value in query.items() if value is not None}
     return f"/v1/{path}?{urllib.parse.urlencode(given, safe=',')}".rstrip("?")
+
+
+def in_commands(text: str) -> str:
+    """Return a text of the service with commands in place of HTTP requests."""
+    for request, command in COMMANDS.items():
+        text = re.sub(request, command, text)
+    return text
+
+
+def retry_after(why: Exception) -> float:
+    """Return the seconds after which the service asks to repeat a refused request, else 0."""
+    headers = getattr(getattr(why, "response", None), "headers", {})
+    seconds = str(headers.get(_RETRY_AFTER, ""))
+    return float(seconds) if seconds.isdecimal() else 0.0
 
 
 def status_of(why: Exception) -> int:

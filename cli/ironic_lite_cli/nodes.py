@@ -18,7 +18,7 @@ from ironicclient import exc
 from ironicclient.common import utils
 
 from ironic_lite_cli import http_api, rows, watching
-from ironic_lite_cli.http_api import Api, Json
+from ironic_lite_cli.http_api import Api, Json, in_commands
 from ironic_lite_cli.rows import NODE, Argument, flag
 
 LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class WhyNode(rows.ShowOne):
         if parsed_args.formatter != self.formatter_default:
             return int(super().produce_output(parsed_args, column_names, data))
         for line in _explanation(dict(zip(column_names, data, strict=True))):
-            print(line, file=self.app.stdout)
+            print(in_commands(line), file=self.app.stdout)
         return 0
 
 

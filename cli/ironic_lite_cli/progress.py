@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from cliff import columns
 
-from ironic_lite_cli.http_api import Json, JsonView
+from ironic_lite_cli.http_api import Json, JsonView, in_commands
 
 OPEN = frozenset({"running", "waiting"})
 """States of runs and steps that have not ended."""
@@ -265,17 +265,30 @@ class _FirstWave(columns.FormattableColumn[list[Json]]):
 
 
 class _Refusals(columns.FormattableColumn[Json]):
-    """The nodes that would refuse a planned batch: their number and a line for each in a table."""
+    """The nodes that would refuse a batch: their number and a line for each in a table."""
 
     def human_readable(self) -> str:
         """Return the number, and name and reason of the first ones."""
-        first = (f"{node['name'] or node['uuid']}: {node['text']}" for node in self._value["first"])
-        return "\n".join([str(self._value["count"]), *map(one_line, first)])
+        nodes = self._value.get("first") or self._value.get("nodes", ())
+        lines = (in_commands(f"{node['name'] or node['uuid']}: {node['text']}") for node in nodes)
+        return "\n".join([str(self._value["count"]), *map(one_line, lines)])
+
+
+class _Fit(columns.FormattableColumn[Json]):
+    """The nodes that can get the request of a batch: their number, and marked ones in a table."""
+
+    def human_readable(self) -> str:
+        """Return the number, and the numbers of those that are marked."""
+        marks = [f"{len(nodes)} {mark}" for mark, nodes in self._value.items() if mark != "count"]
+        return f"{self._value['count']} ({', '.join(marks)})"
 
 
 _Columns = Mapping[str, type[columns.FormattableColumn[Any]]]
 _OF_RUN: _Columns = {"steps": _Steps, "error": _Reason, "eta": _Eta, "links": _Links}
-_OF_BATCH: _Columns = {"counts": _Counts, "first_wave": _FirstWave, "refused": _Refusals}
+_OF_BATCH: _Columns = {
+    **{"counts": _Counts, "first_wave": _FirstWave, "refused": _Refusals},
+    **{"fit": _Fit, "unfit": _Refusals},
+}
 
 
 def run_columns(found: Json) -> Json:

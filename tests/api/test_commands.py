@@ -25,8 +25,8 @@ COMMANDS: tuple[tuple[Any, str], ...] = (
     (commands.SetDataState, "n1 dirty --reason borrowed"),
     (commands.data_state_show, "n1"),
     (commands.hold_create, f"n1 --kind repair --reason case --until {AT} --block verbs"),
-    (commands.hold_list, "n1 --kind legal --ended"),
-    (commands.hold_list, ""),
+    (commands.ListHolds, "n1 --kind legal --ended"),
+    (commands.ListHolds, ""),
     (
         commands.run_list,
         "--state failed,aborted --verb clean --node n1 --requester ann --driver fake-hardware "
@@ -36,6 +36,7 @@ COMMANDS: tuple[tuple[Any, str], ...] = (
     (commands.run_list, "--overdue"),
     (commands.step_statistics, f"--step deploy.erase --driver d --resource-class r --since {AT}"),
     (commands.event_list, "--node n1 --kind power --since 0 --limit 5"),
+    (commands.event_list, "--since 12h --before 2h"),
     (commands.node_run_list, "n1 --state failed --limit 5"),
     (commands.node_search, "rack2 --limit 5"),
     (commands.webhook_create, "https://192.0.2.1/ --since 0 --kind power --node n1"),

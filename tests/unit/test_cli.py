@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import http.server
 import io
 import json
 import os
+import re
+import threading
 import types
+from collections.abc import Iterator
+from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
-from ironicclient import exc
+from ironicclient import client, exc
+from keystoneauth1 import noauth, session
 
-from ironic_lite_cli import commands, nodes, progress, rows
+from ironic_lite_cli import commands, http_api, nodes, progress, rows
 from ironic_lite_cli.nodes import NotYet
 
 # How long the command line waits for a list of clean steps, by a clock of its own.
@@ -502,3 +509,130 @@ def test_attention_sends_its_filters_and_prints_the_whole_document() -> None:
     _, shown, _, asked = attention(NEEDS, "-f", "json", *words)
     assert asked == ["/v1/attention?resource_class=gpu&owner=a+b&limit=5"]
     assert json.loads(shown) == NEEDS
+
+
+# Refusals: which are repeated, and the words for what to do.
+
+
+class Refusing:
+    """A service that refuses every request, and counts them."""
+
+    def __init__(self, *headers: tuple[str, str], text: str = "no", status: int = 409) -> None:
+        self.agents: list[str] = []
+        agents = self.agents
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_DELETE(self) -> None:
+                agents.append(self.headers["User-Agent"])
+                body = json.dumps({"error_message": json.dumps({"faultstring": text})}).encode()
+                self.send_response(status)
+                for name, value in (*headers, ("Content-Type", "application/json")):
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_PUT = do_POST = do_GET = do_DELETE
+
+            def log_message(self, *args: Any) -> None:
+                del args
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    @contextlib.contextmanager
+    def api(self) -> Iterator[http_api.Api]:
+        """Serve, and yield our client of python-ironicclient's."""
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+        url = f"http://127.0.0.1:{self.server.server_port}"
+        found = session.Session(auth=noauth.NoAuth(endpoint=url))
+        made = client.get_client("1", session=found, endpoint=url, os_ironic_api_version="1.115")
+        manager = types.SimpleNamespace(baremetal=made)
+        try:
+            yield http_api.Api(types.SimpleNamespace(client_manager=manager))
+        finally:
+            self.server.shutdown()
+            self.server.server_close()
+
+
+def test_permanent_refusal_is_sent_once() -> None:
+    served = Refusing(text="It is held. End the hold with DELETE /v1/nodes/n1/holds/h-1 first.")
+    with served.api() as api, pytest.raises(exc.Conflict) as caught:
+        api.change("DELETE", "nodes", "n1")
+    assert str(caught.value).startswith(
+        "It is held. End the hold with baremetal node hold delete n1 h-1 first."
+    )
+    assert served.agents == ["ironic-lite-cli"]
+
+
+def test_refusal_with_retry_after_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    served = Refusing(("Retry-After", "1"))
+    with served.api() as api, pytest.raises(exc.Conflict):
+        api.change("DELETE", "nodes", "n1")
+    assert len(served.agents) == len(pauses) + 1 > 3
+    assert set(pauses) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("with DELETE /v1/nodes/n1/holds/5f-3 first.", "baremetal node hold delete n1 5f-3 first."),
+        ("DELETE /v1/nodes/n1/maintenance first.", "baremetal node maintenance unset n1 first."),
+        ("Read GET /v1/nodes/n1/erasures. Repeat", "baremetal erasure list --node n1. Repeat"),
+        ("GET /v1/nodes/n1/runs lists its", "baremetal node run list n1 lists its"),
+        ("PUT /v1/nodes/n1/data_state.", "baremetal node data state set n1."),
+        ("PUT /v1/nodes/n1/runs/current/stop ends", "baremetal node run stop n1 ends"),
+        ("card: POST /v1/ports.", "baremetal port create."),
+        ("answer. GET /v1/conductors shows", "baremetal conductor list shows"),
+        ("; ?plan=true shows", "; --plan shows"),
+        (
+            "GET /v1/batches/b-1/nodes?result=failed,refused lists",
+            "baremetal batch node list b-1 --result failed,refused lists",
+        ),
+    ],
+)
+def test_texts_name_commands(text: str, shown: str) -> None:
+    assert shown in http_api.in_commands(text)
+
+
+def test_commands_in_texts_exist() -> None:
+    ours = {point.name for point in entry_points(group="openstack.baremetal.v1")}
+    for command in http_api.COMMANDS.values():
+        words = re.sub(r" (\\\d|--.*)", "", command)
+        if words.startswith("baremetal"):
+            assert words.replace(" ", "_") in ours, command
+
+
+# ``baremetal doctor`` and ``baremetal node hold list``.
+
+
+def run_doctor(*words: str) -> list[str]:
+    checks = [
+        {"status": "ok", "where": "api", "name": "a", "text": "fine " * 60, "do": None},
+        {"status": "warning", "where": "api", "name": "b", "text": "odd", "do": "POST /v1/ports."},
+        {"status": "failed", "where": "c1", "name": "c", "text": "broken", "do": "Mend."},
+    ]
+    found = {"status": "failed", "checks": checks}
+
+    def json_request(_method: str, _url: str, **_more: Any) -> tuple[Any, Any]:
+        return types.SimpleNamespace(headers={}), found
+
+    made = types.SimpleNamespace(http_client=types.SimpleNamespace(json_request=json_request))
+    app: Any = types.SimpleNamespace(
+        client_manager=types.SimpleNamespace(baremetal=made), stdout=io.StringIO()
+    )
+    command = commands.Doctor(app, None)
+    assert command.run(command.get_parser("doctor").parse_args(words)) == 2
+    return list(app.stdout.getvalue().splitlines())
+
+
+def test_doctor_prints_first_what_is_wrong() -> None:
+    lines = run_doctor("-f", "value", "-c", "status", "-c", "do")
+    assert lines == ["failed Mend.", "warning baremetal port create.", "ok "]
+
+
+def test_doctor_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLIFF_MAX_TERM_WIDTH", "0")
+    monkeypatch.setattr("cliff.utils.terminal_width", lambda: 100)
+    assert max(map(len, run_doctor())) <= 100

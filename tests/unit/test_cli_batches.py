@@ -83,6 +83,17 @@ def take(service: Service, kind: Any, *words: str) -> tuple[Any, str, str]:
             },
         ),
         (
+            (
+                *("clean", "--node", "a", "--leave-out", "--clean-steps"),
+                '[{"interface": "raid", "step": "x"}]',
+            ),
+            {
+                "nodes": ["a"],
+                "request": {"target": "clean", "clean_steps": [{"interface": "raid", "step": "x"}]},
+                "unfit": "leave out",
+            },
+        ),
+        (
             ("retry", "--failed-of", "b1", "--expect", "1"),
             {
                 "nodes": {"batch": "b1", "result": "failed"},
@@ -115,6 +126,72 @@ def test_create_sends_the_batch(words: tuple[str, ...], body: Json) -> None:
     assert service.asked == [("POST", "/v1/batches", body)]
     shown = dict(zip(names, values, strict=True))
     assert {**shown, "counts": shown["counts"].machine_readable()} == batch()
+
+
+@pytest.mark.parametrize(
+    ("words", "asked", "answer"),
+    [
+        (
+            ("--filter", "owner=x"),
+            "/v1/nodes?owner=x&fields=uuid&limit=1000",
+            {"nodes": [{"uuid": "1"}, {"uuid": "2"}]},
+        ),
+        (
+            ("--failed-of", "b1"),
+            "/v1/batches/b1/nodes?result=failed&limit=1000",
+            {"nodes": [{"uuid": "1"}, {"uuid": "2"}]},
+        ),
+    ],
+)
+def test_plan_of_a_filter_expects_the_present_number(
+    words: tuple[str, ...], asked: str, answer: Json
+) -> None:
+    service = Service(answer, batch())
+    take(service, commands.CreateBatch, "manage", *words, "--plan")
+    assert service.asked[0] == ("GET", asked, None)
+    assert service.asked[1][1] == "/v1/batches?plan=true"
+    assert service.asked[1][2]["expect"] == 2
+
+
+class Typed(io.StringIO):
+    """Standard input of a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("typed", ["y\n", "yes\n", "n\n", "", "\n"])
+def test_terminal_is_asked_before_a_filter_begins_a_batch(
+    monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", Typed(typed))
+    service = Service({"nodes": [{"uuid": "1"}]}, batch())
+    words = ("manage", "--filter", "owner=x")
+    if not typed.startswith("y"):
+        with pytest.raises(exc.CommandError, match="not begun"):
+            take(service, commands.CreateBatch, *words)
+        assert len(service.asked) == 1
+        return
+    _, _, said = take(service, commands.CreateBatch, *words)
+    assert "1 nodes" in said
+    assert service.asked[1][2]["expect"] == 1
+
+
+def test_script_has_to_repeat_the_number_of_a_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    service = Service({"nodes": [{"uuid": "1"}]})
+    with pytest.raises(exc.CommandError, match="--expect 1"):
+        take(service, commands.CreateBatch, "manage", "--filter", "owner=x")
+    assert len(service.asked) == 1
+
+
+def test_create_reads_steps_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "steps.json"
+    file.write_text('[{"interface": "deploy", "step": "erase_devices"}]', encoding="utf-8")
+    service = Service(batch())
+    take(service, commands.CreateBatch, "clean", "--node", "a", "--clean-steps", str(file))
+    steps = [{"interface": "deploy", "step": "erase_devices"}]
+    assert service.asked[0][2]["request"] == {"target": "clean", "clean_steps": steps}
 
 
 def test_create_reads_a_request_from_a_file_and_plans(tmp_path: Path) -> None:
@@ -211,6 +288,23 @@ def test_watch_ends_in_time() -> None:
         Service(*[batch(running=1)] * 9), watching.WatchBatch, "b1", "--within", "0.2"
     )
     assert (result, fault) == (75, "The batch goes on.\n")
+
+
+def test_table_of_a_plan_has_each_node_that_is_left_out() -> None:
+    nodes = [
+        {"uuid": f"u{place}", "name": f"n{place}", "code": "X", "text": "no way"}
+        for place in range(30)
+    ]
+    planned = {
+        **batch(pending=3),
+        "fit": {"count": 3, "retired": [{"uuid": "u", "name": "n"}], "protected": []},
+        "unfit": {"count": 30, "nodes": nodes},
+    }
+    (names, values), _, _ = take(Service(planned), commands.batch_show, "b1")
+    shown = dict(zip(names, values, strict=True))
+    assert shown["fit"].human_readable() == "3 (1 retired, 0 protected)"
+    assert shown["unfit"].human_readable().splitlines()[:2] == ["30", "n0: no way"]
+    assert len(shown["unfit"].human_readable().splitlines()) == 31
 
 
 def test_table_of_a_batch_has_counts_and_refusals_as_text() -> None:
