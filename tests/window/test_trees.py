@@ -39,7 +39,7 @@ DIALOGS = {
   - banner:
     - heading "Shortcuts" [level=2]
   - term: "Ctrl-K :"
-  - definition: find pages, nodes, verbs
+  - definition: find pages, nodes by any value, verbs
   - contentinfo:
     - button "Close"
 """,

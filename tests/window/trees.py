@@ -89,7 +89,7 @@ PAGES = {
         - link "look-2"
         - button "Retry…"
         - link "Why"
-  - searchbox "Filter by name, state, class or conductor"
+  - searchbox "Filter by name, state, serial number, address and other values"
   - combobox "Data"
   - button "Enroll…"
   - 'button "Copy as curl: GET /v1/nodes"'

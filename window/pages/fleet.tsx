@@ -1,31 +1,20 @@
 /** The fleet: what needs attention, filters with counts, all nodes, and acts on many of them. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { STATES } from "../facts";
+import { signal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Attention, failureOf } from "../parts/attention";
 import { Bulk } from "../parts/bulk";
 import { covered, Menu } from "../parts/dialog";
-import { Checkbox, Select, typed } from "../parts/fields";
+import { Checkbox, Select } from "../parts/fields";
 import { openEnroll } from "../parts/openers";
+import { Chips, clearFilters, QueryField, total, Views } from "../parts/query";
 import { FaultBox, LIST_MS } from "../parts/read";
 import { Table } from "../parts/table";
 import { Ago, bdi, filters, nodeAddress, nodeLink, State } from "../parts/text";
 import { copy, Curl } from "../parts/toasts";
-import {
-  DATA_STATES,
-  expected,
-  FAILED_STATES,
-  KINDS,
-  many,
-  nameOf,
-  OVERDUE,
-  stepName,
-  stopOf,
-  sum,
-} from "../parts/words";
+import { DATA_STATES, expected, many, nameOf, OVERDUE, stepName, stopOf } from "../parts/words";
 import {
   fleet,
   followFleet,
-  KIND_ORDER,
   named,
   needOf,
   predicate,
@@ -36,13 +25,15 @@ import {
   setFilter,
 } from "../state/nodes";
 import { changeRoute, go, href, path, route } from "../state/route";
+import { hitText, useSearch, type Hit } from "../state/search";
 import { small } from "../state/settings";
+import { withoutTokens } from "../state/tokens";
 import { curl, Fault, pages, passing } from "../wire/api";
 
 export type Node = Record<string, any>;
 
 const COLUMNS = [
-  { key: "name", title: "Name", width: "minmax(9rem, 1fr)", cell: nodeLink },
+  { key: "name", title: "Name", width: "minmax(9rem, 1fr)", cell: Name },
   { key: "provision_state", title: "State", width: "minmax(12.5rem, 1fr)", cell: Where },
   { key: "provision_updated_at", title: "Since", width: "6rem", cell: Since },
   { key: "under", title: "Under way", width: "minmax(10rem, 1.8fr)", cell: Under, wide: true },
@@ -84,6 +75,24 @@ function Columns() {
         />
       ))}
     </Menu>
+  );
+}
+
+/** The hits of the words that are searched, by the UUIDs of their nodes. */
+const hits = signal(new Map() as Map<string, Hit>);
+
+/** The name, and the value by which the node is found if the row does not show it. */
+function Name(node: Node) {
+  const hit = hits.value.get(node.uuid);
+  if (!hit || node.text.includes(hit.value.toLowerCase())) return nodeLink(node);
+  const text = hitText(hit);
+  return (
+    <>
+      {nodeLink(node)}{" "}
+      <span class="small" title={text}>
+        {bdi(text)}
+      </span>
+    </>
   );
 }
 
@@ -136,7 +145,7 @@ function Under(node: Node) {
 
 export function Fleet() {
   const { query, view } = route.value;
-  const words = view.q ?? "";
+  const words = withoutTokens(view.q ?? "");
   const sort = view.sort ?? "need";
   const selected = selection.value;
   const [held, setHeld] = useState(false);
@@ -149,13 +158,16 @@ export function Fleet() {
   }, []);
   useEffect(() => setFilter(query.toString()), [query.toString()]);
   const { given: matches, fault } = useRemote(query);
-  const rows = useRows(query, words, sort, held, matches);
+  const found = useSearch(words, MOST_HITS);
+  const known = useMemo(() => new Map(found.hits.map((hit) => [hit.uuid, hit])), [found]);
+  useLayoutEffect(() => void (hits.value = known), [known]);
+  const rows = useRows(query, words, sort, held, matches, known);
   const wrong = fault ?? fleet.failure.value;
   void fleet.tick.value;
   return (
     <>
       <h1 class="unseen">Fleet</h1>
-      <Attention brief={!!(query.size || words)} /> <Filters words={words} /> <Chips />
+      <Attention brief={!!(query.size || words)} /> <Views /> <Filters words={view.q ?? ""} /> <Chips />
       {wrong && <FaultBox fault={wrong} />}
       <Table
         rows={rows.shown}
@@ -183,12 +195,15 @@ export function Fleet() {
       <Bulk shown={rows.shown} />
       <p class="footer" role="note">
         {footer(rows, sort)}
+        {found.more && ` · the first ${MOST_HITS} values that the service has found; type more of it`}
       </p>
       <Told />
     </>
   );
 }
 
+/** Hits of the search that are shown among the rows. */
+const MOST_HITS = 100;
 const TOLD_MS = 10_000;
 
 /** For screen readers: how many events came, once in a while and not for each. */
@@ -208,12 +223,6 @@ function Told() {
       {text}
     </div>
   );
-}
-
-/** @returns nodes of the whole fleet */
-function total(): number {
-  const counts = fleet.counts.value;
-  return counts ? sum(counts.values()) : fleet.nodes.size;
 }
 
 function footer(rows: { shown: Node[]; waiting: number }, sort: string) {
@@ -272,24 +281,30 @@ function useRows(
   sort: string,
   held: boolean,
   matches: Set<string> | null,
+  known: Map<string, Hit>,
 ) {
   const turn = fleet.slowTick.value;
   const lists = [fleet.overdue.value, fleet.holds.value];
   const text = query.toString();
   const last = useRef({ key: "", rows: [] as Node[], turn: 0 });
   return useMemo(() => {
-    const key = `${text}|${words}|${sort}|${matches?.size}`;
+    const key = `${text}|${words}|${sort}|${matches?.size}|${known.size}`;
     const old = last.current;
     if (held && old.key === key && old.rows.length) {
       const rows = old.rows.map((row) => fleet.nodes.get(row.uuid) ?? row);
       return { shown: rows, waiting: turn - old.turn };
     }
     const accepts = predicate(query, words);
-    const found = named().filter((node) => accepts(node) && (matches === null || matches.has(node.uuid)));
+    const fits = predicate(query, "");
+    const found = named().filter(
+      (node) =>
+        (accepts(node) || (known.has(node.uuid) && fits(node))) &&
+        (matches === null || matches.has(node.uuid)),
+    );
     const rows = ordered(found, sort);
     last.current = { key: key, rows, turn };
     return { shown: rows, waiting: 0 };
-  }, [turn, text, words, sort, held, matches, ...lists]);
+  }, [turn, text, words, sort, held, matches, known, ...lists]);
 }
 
 /**
@@ -307,29 +322,11 @@ function ordered(rows: Node[], sort: string): Node[] {
   return keyed.map((row) => row.node);
 }
 
-/** Enter and ↓ lead from the field to the rows, Esc out of it when it is empty. */
-function leave(event: any) {
-  const { key, currentTarget: field } = event;
-  if (key === "Escape" && !field.value) field.blur();
-  else if (key === "Enter" || key === "ArrowDown") (document.querySelector(".grid") as any).focus();
-  else return;
-  event.preventDefault();
-  event.stopPropagation();
-}
-
 function Filters({ words }: { words: string }) {
   const { query } = route.value;
   return (
     <div class="filters">
-      <input
-        id="filter"
-        type="search"
-        aria-label="Filter by name, state, class or conductor"
-        placeholder="/ filter"
-        value={words}
-        onInput={typed((value) => changeRoute({ "~q": value }, { replace: true }))}
-        onKeyDown={leave}
-      />
+      <QueryField words={words} />
       {filters(query)}
       <Select
         label="Data"
@@ -342,57 +339,3 @@ function Filters({ words }: { words: string }) {
     </div>
   );
 }
-
-/** States of the whole fleet with their counts; a click filters. */
-function Chips() {
-  const turn = fleet.slowTick.value;
-  const counts = useMemo(() => {
-    const found: Map<string, number> = new Map(fleet.counts.value ?? []);
-    for (const node of fleet.counts.value ? [] : fleet.nodes.values()) {
-      const state = node.provision_state;
-      found.set(state, (found.get(state) ?? 0) + 1);
-    }
-    return [...found].sort(([state], [other]) => rank(state) - rank(other));
-  }, [turn, fleet.counts.value]);
-  const chosen = (route.value.query.get("provision_state") ?? "").split(",").filter(Boolean);
-  const pick: (state: string, more: boolean) => void = (state, more) => {
-    const others = more ? chosen.filter((other) => other !== state) : [];
-    const next = chosen.includes(state) ? others : [...others, state];
-    changeRoute({ provision_state: next.join(",") });
-  };
-  const failed = counts.filter(([state]) => FAILED_STATES.includes(state));
-  return (
-    <div class="chips" role="group" aria-label="States">
-      <button aria-pressed={!route.value.query.size && !route.value.view.q} onClick={clearFilters}>
-        all {total()}
-      </button>
-      {failed.length > 1 && (
-        <button onClick={() => changeRoute({ provision_state: FAILED_STATES.join() })}>
-          ▲ failed {sum(failed.map(([, count]) => count))}
-        </button>
-      )}
-      {counts.map(([state, count]) => {
-        const kind = STATES[state] ?? "stable";
-        return (
-          <button
-            class={`state ${kind}`}
-            aria-pressed={chosen.includes(state)}
-            onClick={(event: MouseEvent) => pick(state, event.shiftKey)}
-          >
-            <span class="sign" aria-hidden="true">
-              {KINDS[kind]}
-            </span>{" "}
-            {state} {count}
-          </button>
-        );
-      })}
-    </div>
-  );
-}
-
-const clearFilters = () => {
-  const { view } = route.value;
-  go(href("/v1/nodes", {}, { ...view, q: "" }), { sel: view.sel });
-};
-
-const rank = (state: string) => -KIND_ORDER.indexOf(STATES[state] ?? "stable");

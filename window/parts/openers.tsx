@@ -87,3 +87,21 @@ export function openMaintenance(node: Json, reload?: () => void) {
     done: `${name} is ${ends ? "out of" : "in"} maintenance.`,
   });
 }
+
+/** Take a node out of use, or end this. */
+export function openRetirement(node: Json) {
+  const of = path("nodes", node.uuid);
+  const name = nameOf(node);
+  const button = `${node.retired ? "End retirement of" : "Retire"} ${name}`;
+  openSimple({
+    title: button,
+    kind: "none",
+    says: node.retired ? `${name} can be used again.` : `${name} gets no further instance.`,
+    method: "PATCH",
+    path: of,
+    body: [{ op: "add", path: "/retired", value: !node.retired }],
+    button,
+    of,
+    done: `${name} is ${node.retired ? "no longer " : ""}retired.`,
+  });
+}

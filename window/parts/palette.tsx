@@ -1,24 +1,37 @@
 /** The palette: pages, nodes by name, and acts on the nodes that are shown or selected; the help. */
 import { useEffect, useState } from "preact/hooks";
-import { fleet, followFleet, selectedNodes } from "../state/nodes";
-import { go, path, route } from "../state/route";
+import { VERBS } from "../facts";
+import { fleet, followFleet, selectedNodes, type Node } from "../state/nodes";
+import { go, href, path, route } from "../state/route";
+import { hitText, useSearch, type Hit } from "../state/search";
 import { prefs, set } from "../state/settings";
 import { BULK } from "./bulk";
 import { close, show } from "./dialog";
 import { typed } from "./fields";
 import { ActForm } from "./form";
-import { openHold, openLift, openMaintenance, openPower, openVerb } from "./openers";
+import {
+  openEnroll,
+  openHold,
+  openLift,
+  openMaintenance,
+  openPower,
+  openRetirement,
+  openVerb,
+} from "./openers";
 import { nextTheme, PAGES } from "./places";
 import { bdi, nodeAddress } from "./text";
 import { say } from "./toasts";
 import { many, nameOf, POWER_ACTS, verb, verbsFrom } from "./words";
 
 const MOST = 20;
+/** Acts that are shown with nodes that match. */
+const MOST_ACTS = 10;
 
 export type Entry = { label: string; hint: string; act: () => void };
 
-function entries(words: string): Entry[] {
-  const wanted = words.toLowerCase();
+/** Exact names first, acts last: Enter after the name of a machine opens its page. */
+function entries(words: string, hits: Hit[]): Entry[] {
+  const wanted = words.trim().toLowerCase();
   const pages = PAGES.map(([, label, address]) => ({
     label,
     hint: "page",
@@ -34,42 +47,91 @@ function entries(words: string): Entry[] {
     { label: "Next theme", hint: "setting", act: nextTheme },
     { label: "Settings", hint: "page", act: () => go("#/v1/whoami") },
   ];
-  const found = [...actsHere(), ...pages, ...views, ...others].filter((entry) =>
-    entry.label.toLowerCase().includes(wanted),
-  );
-  return [...found, ...nodesNamed(wanted)].slice(0, MOST);
+  const matching = (all: Entry[]) => all.filter((entry) => entry.label.toLowerCase().includes(wanted));
+  const [exact, named] = nodesNamed(wanted);
+  const places = [...exact, ...matching([...pages, ...views, ...others]), ...named, ...nodesHit(hits)];
+  const acts = [...matching(actsHere()), ...actsOn(wanted), ...actsAnywhere(wanted)].slice(0, MOST_ACTS);
+  return [...places.slice(0, MOST - acts.length), ...acts];
 }
 
-function nodesNamed(wanted: string): Entry[] {
-  if (!wanted) return [];
-  const found = [];
+/** @returns the node of this name or UUID, and others of which the name has these words */
+function nodesNamed(wanted: string): [Entry[], Entry[]] {
+  const exact: Entry[] = [];
+  const found: Entry[] = [];
+  if (!wanted) return [exact, found];
   for (const node of fleet.nodes.values()) {
     const name = String(nameOf(node));
-    if (!name.toLowerCase().includes(wanted) && !node.uuid.startsWith(wanted)) continue;
-    found.push({ label: name, hint: node.provision_state, act: () => go(nodeAddress(node)) });
-    if (found.length === MOST) break;
+    const same = [name.toLowerCase(), node.uuid].includes(wanted);
+    if (!same && (found.length === MOST || !`${name.toLowerCase()}\n${node.uuid}`.includes(wanted))) continue;
+    (same ? exact : found).push({
+      label: name,
+      hint: node.provision_state,
+      act: () => go(nodeAddress(node)),
+    });
   }
-  return found;
+  return [exact, found];
+}
+
+/** @returns nodes that the service has found by other values than their names */
+const nodesHit = (hits: Hit[]): Entry[] =>
+  hits
+    .filter(({ field }) => field !== "name" && field !== "uuid")
+    .map((hit) => ({ label: String(nameOf(hit)), hint: hitText(hit), act: () => go(nodeAddress(hit)) }));
+
+/** @returns verbs on a node that the words name behind the verb: `clean rack1-06` */
+function actsOn(wanted: string): Entry[] {
+  const [first = "", ...rest] = wanted.split(/\s+/);
+  const name = rest.join(" ");
+  const node =
+    name && [...fleet.nodes.values()].find((one) => [one.name?.toLowerCase(), one.uuid].includes(name));
+  if (!node || node.uuid === shownNode()?.uuid) return [];
+  return actsOf(node).filter((entry) => entry.label.toLowerCase().startsWith(first));
+}
+
+/** @returns acts without a node: enroll one, or choose the nodes of a verb */
+function actsAnywhere(wanted: string): Entry[] {
+  const here = new Set(actsHere().map((entry) => entry.label.split(" ")[0]));
+  const verbs = VERBS.filter(({ alias, target }) => !alias && !here.has(verb(target))).map(
+    ({ target, from }) => ({
+      label: `${verb(target)}…`,
+      hint: "choose nodes",
+      act: () => go(href("/v1/nodes", { provision_state: from.join() })),
+    }),
+  );
+  const all = [{ label: "Enroll…", hint: "act", act: openEnroll }, ...verbs];
+  return wanted ? all.filter((entry) => entry.label.toLowerCase().startsWith(wanted)) : [];
+}
+
+/** @returns the node whose page is shown */
+function shownNode(): Node | undefined {
+  const [root, name] = route.value.parts;
+  if (root !== "nodes" || !name) return undefined;
+  return [...fleet.nodes.values()].find((node) => node.name === name || node.uuid === name);
 }
 
 /** @returns acts on the node that is shown, or on those that are selected */
 function actsHere(): Entry[] {
   const [root, name] = route.value.parts;
   const chosen = selectedNodes();
-  const entry =
-    (hint: string, of: string): ((act: [string, () => void]) => Entry) =>
-    ([label, act]) => ({ label: `${label} ${of}`, hint, act });
   if (root === "nodes" && !name && chosen.length) {
-    return Object.entries(BULK).map(([label, act]) =>
-      entry("act", many(chosen.length))([label, () => act(chosen)]),
-    );
+    const count = many(chosen.length);
+    return Object.entries(BULK).map(([label, act]) => ({
+      label: `${label} ${count}`,
+      hint: "act",
+      act: () => act(chosen),
+    }));
   }
-  const node =
-    root === "nodes" &&
-    [...fleet.nodes.values()].find((candidate) => candidate.name === name || candidate.uuid === name);
-  if (!name || !node) return [];
+  const node = shownNode();
+  return node ? actsOf(node) : [];
+}
+
+function actsOf(node: Node): Entry[] {
+  const name = String(nameOf(node));
   const own = path("nodes", node.uuid);
   const holds = fleet.holds.value.get(node.uuid) ?? [];
+  const entry =
+    (hint: string): ((act: [string, () => void]) => Entry) =>
+    ([label, act]) => ({ label: `${label} ${name}`, hint, act });
   const verbs = verbsFrom(new Set([node.provision_state])).map(
     (target) => [verb(target), () => openVerb(node, target)] as [string, () => void],
   );
@@ -78,8 +140,9 @@ function actsHere(): Entry[] {
     ...(holds.length ? [["Lift hold of", () => openLift({ own, name, holds })]] : []),
     [node.maintenance ? "End maintenance of" : "Maintenance of", () => openMaintenance(node)],
     ...POWER_ACTS.map((act) => [verb(act[0]), () => openPower(node, act)]),
+    [node.retired ? "End retirement of" : "Retire", () => openRetirement(node)],
   ] as [string, () => void][];
-  return [...verbs.map(entry("verb", name)), ...acts.map(entry("act", name))];
+  return [...verbs.map(entry("verb")), ...acts.map(entry("act"))];
 }
 
 function saveView() {
@@ -94,7 +157,8 @@ function Palette() {
   // A page opened cold knows no nodes, and is still reading them.
   useEffect(() => void followFleet(), []);
   void fleet.tick.value;
-  const found = entries(words);
+  const { hits } = useSearch(words, MOST);
+  const found = entries(words, hits);
   const chosen = Math.min(at, found.length - 1);
   const run = (entry: Entry | undefined) => {
     close();
@@ -119,7 +183,7 @@ function Palette() {
         aria-controls="palette-list"
         aria-activedescendant={`palette-${chosen}`}
         aria-label="Pages, nodes and verbs"
-        placeholder="Pages, nodes, verbs"
+        placeholder="Pages, nodes, serial numbers, addresses, verbs"
         onInput={typed((value) => (setWords(value), setAt(0)))}
         onKeyDown={keys}
       />
@@ -144,7 +208,7 @@ function Palette() {
 }
 
 const HELP = [
-  ["Ctrl-K  :", "find pages, nodes, verbs"],
+  ["Ctrl-K  :", "find pages, nodes by any value, verbs"],
   ["/", "filter or search"],
   ["g then f r b e v s d", "pages"],
   ["j k ↑ ↓ Home End", "row"],

@@ -354,7 +354,10 @@ const EQUALITY: Record<string, Equality> = {
   associated: (node, value) => !!node.instance_uuid === truth(value),
 };
 
-const SEARCHED = ["name", "uuid", "provision_state", "resource_class", "conductor", "instance_name"];
+const SEARCHED = [
+  ...["name", "uuid", "provision_state", "resource_class", "conductor", "instance_name"],
+  ...["owner", "lessee", "driver", "shard", "fault", "instance_uuid"],
+];
 
 /** @returns what is searched, made once for each change of the node */
 const textOf = (node: Node): string =>

@@ -1,0 +1,94 @@
+/** Tokens of the query of the fleet, `class:gpu`: arguments of the API, typed in the field. */
+import { STATES } from "../facts";
+import type { Node } from "./nodes";
+
+/** Words before the colon, and the arguments of the API. */
+export const TOKENS: Record<string, string> = {
+  state: "provision_state",
+  class: "resource_class",
+  driver: "driver",
+  owner: "owner",
+  lessee: "lessee",
+  shard: "shard",
+  group: "conductor_group",
+  conductor: "conductor",
+  fault: "fault",
+  data: "data_state",
+  maintenance: "maintenance",
+  retired: "retired",
+};
+const FAILED = Object.keys(STATES).filter((state) => STATES[state] === "fail");
+
+export interface Suggestion {
+  /** what replaces the last word */
+  text: string;
+  /** number of nodes; nothing for the name of a token */
+  count?: number;
+}
+
+const TOKEN = /^([a-z]+):(.*)$/i;
+const argumentOf = (token: string) => new Map(Object.entries(TOKENS)).get(token.toLowerCase());
+
+/** @returns the argument and the value of a complete token, null for other words */
+export function argument(word: string): [string, string] | null {
+  const [, token = "", value = ""] = TOKEN.exec(word) ?? [];
+  const name = argumentOf(token);
+  if (!name || !value) return null;
+  return [name, name === "provision_state" ? states(value) : value];
+}
+
+/** `failed` are all states of a failure; a hyphen stands for the blank of a state. */
+const states = (text: string) =>
+  text
+    .toLowerCase()
+    .split(",")
+    .map((state) => (state === "failed" ? FAILED.join() : state.replaceAll("-", " ")))
+    .join();
+
+/** @returns the words that stay in the field, and the arguments of its complete tokens */
+export function split(text: string): { words: string; found: Record<string, string> } {
+  const words: string[] = [];
+  const found: Record<string, string> = {};
+  for (const word of text.trim().split(/\s+/).filter(Boolean)) {
+    const token = argument(word);
+    if (token) found[token[0]] = token[1];
+    else words.push(word);
+  }
+  return { words: words.join(" "), found };
+}
+
+/** @returns the words without tokens, also without one that is being typed */
+export const withoutTokens = (text: string) =>
+  text
+    .split(/\s+/)
+    .filter((word) => !argumentOf(TOKEN.exec(word)?.[1] ?? ""))
+    .join(" ")
+    .trim();
+
+const MOST = 8;
+/** The written form of a value: tokens have no blanks. */
+const written = (value: unknown) => String(value).replaceAll(" ", "-");
+
+/**
+ * @param nodes that pass the other filters
+ * @returns completions of the last word: names of tokens, or the values of one by their numbers
+ */
+export function suggestions(text: string, nodes: Iterable<Node>): Suggestion[] {
+  const last = /\S*$/.exec(text)?.[0] ?? "";
+  const [, token = "", begin = ""] = TOKEN.exec(last) ?? [];
+  const name = argumentOf(token);
+  if (!name) {
+    const names = Object.keys(TOKENS).filter((word) => last && word.startsWith(last.toLowerCase()));
+    return names.map((word) => ({ text: `${word}:` }));
+  }
+  const counts: Map<string, number> = new Map();
+  for (const node of nodes) {
+    const value = written(node[name] ?? "");
+    if (value.toLowerCase().includes(begin.toLowerCase()) && value)
+      counts.set(value, (counts.get(value) ?? 0) + 1);
+  }
+  return [...counts]
+    .sort(([value, count], [other, more]) => more - count || value.localeCompare(other))
+    .slice(0, MOST)
+    .map(([value, count]) => ({ text: `${token}:${value}`, count }));
+}
