@@ -10,6 +10,8 @@ import os
 import pathlib
 import subprocess
 import tarfile
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -165,6 +167,34 @@ def test_all_lines_of_a_private_key_in_logs_are_masked(known: bool) -> None:
     for word in (b": before\n", b": after"):
         assert word in read["journal"]
     assert read["ps"] == b"1 init\n"
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"], ids=["cut", "line"])
+@pytest.mark.parametrize("size", [511, 512, 513, 1024])
+def test_a_cut_key_that_fills_its_blocks_leaves_the_next_members(size: int, end: bytes) -> None:
+    begin, shown = CUT_KEY.partition(b"\n")[0] + b"\n", b"MIIEow" * 400
+    cut = (begin + shown)[: size - len(end)] + end
+    kept = logs.without_secrets(
+        packed(**{"cut.pem": cut, "journal": b"1\n2\n", "ps": b"1 init\n"}), masking.PROSE
+    )
+    assert logs.journal_tail(kept) == ["1", "2"]
+    with tarfile.open(fileobj=io.BytesIO(kept), mode="r:gz") as found:
+        read = {one.name: content.read() for one in found if (content := found.extractfile(one))}
+    assert read["ps"] == b"1 init\n"
+    assert len(read["cut.pem"]) == size
+    assert b"MIIE" not in read["cut.pem"]
+
+
+@pytest.mark.parametrize("unit", [b"line\n", b"bin\0"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_masked_logs_take_a_time_in_proportion(unit: bytes, pack: Callable[[bytes], bytes]) -> None:
+    def seconds(size: int) -> float:
+        given, begin = pack(unit * (size // len(unit))), time.process_time()
+        logs.without_secrets(given, str)
+        return time.process_time() - begin
+
+    ratio = min(seconds(1 << 19) / seconds(1 << 16) for _ in range(3))
+    assert ratio < 24, "eight times the logs take eight times as long, not 64 times"
 
 
 def test_damaged_logs_are_kept_without_secrets_up_to_the_damage() -> None:

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import gzip
 import io
+import itertools
 import logging
 import pathlib
 import posixpath
@@ -13,7 +14,7 @@ import re
 import sys
 import tarfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO
 
 from ironic_lite import errors
@@ -72,6 +73,9 @@ def _end_of(file: IO[bytes]) -> bytes:
 
 _LONGEST_LINE = 1024 * 1024
 _PIECE = re.compile(rb"[^\n\0]+")
+_MAGIC = re.compile(rb"ustar")
+_MAGIC_PLACE = 257
+"""Bytes before it in the header of a member."""
 _KEY_BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY( BLOCK)?-----")
 _KEY_END = b"-----END "
 _KEY_LINES = 256
@@ -95,24 +99,42 @@ def without_secrets(packed: bytes, hide: Callable[[str], str]) -> bytes:
         text = piece[0].decode("utf-8", "surrogateescape")
         if _KEY_BEGIN.search(piece[0]):
             left = _KEY_LINES
-        elif piece.string[: piece.start()].endswith(b"\0"):
-            left = 0  # another file of the archive
         shown, size = masking.MASK if left else hide(text), len(piece[0])
         left = 0 if _KEY_END in piece[0] else max(0, left - 1)
         return shown.encode("utf-8", "surrogateescape")[:size].ljust(size)
 
-    if not packed.startswith(_GZIP):
-        return _PIECE.sub(masked, packed)
+    def parts(lines: io.BufferedIOBase) -> Iterator[bytes]:
+        nonlocal left
+        for part, is_member in _parts(lines):
+            left = 0 if is_member else left
+            yield _PIECE.sub(masked, part)
+
     made = io.BytesIO()
+    if not packed.startswith(_GZIP):
+        made.writelines(parts(io.BytesIO(packed)))
+        return made.getvalue()
     with (
         contextlib.suppress(OSError, EOFError, zlib.error),
         gzip.GzipFile(fileobj=made, mode="wb") as kept,
         gzip.GzipFile(fileobj=io.BytesIO(packed)) as unpacked,
     ):
-        lines = io.BufferedReader(_Bounded(unpacked))
-        while line := lines.readline(_LONGEST_LINE):
-            kept.write(_PIECE.sub(masked, line))
+        for part in parts(io.BufferedReader(_Bounded(unpacked))):
+            kept.write(part)
     return made.getvalue()
+
+
+def _parts(lines: io.BufferedIOBase) -> Iterator[tuple[bytes, bool]]:
+    """Yield lines, also cut before each member of a tar archive, and whether one begins there.
+
+    A member that fills its last block exactly has no zeros before the header of the next one.
+    """
+    at = 0
+    while line := lines.readline(_LONGEST_LINE):
+        headers = (found.start() - _MAGIC_PLACE for found in _MAGIC.finditer(line))
+        begins = [one for one in headers if one >= 0 and (at + one) % tarfile.BLOCKSIZE == 0]
+        for begin, end in itertools.pairwise((0, *begins, len(line))):
+            yield line[begin:end], begin in begins
+        at += len(line)
 
 
 class _Bounded(io.RawIOBase):
