@@ -203,9 +203,15 @@ def test_a_node_without_a_port_that_boots_warns_once_until_its_ports_change(
     root: pathlib.Path,
     tmp_path: pathlib.Path,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(
+        FakeConsole, "start_console", lambda _console, task: started.append(task.node.uuid)
+    )
     conductor = start("here")
     node = waiting(conductor, tmp_path)
+    conductor.edit(node, console_interface="fake", console_enabled=True)
     (card,) = conductor.database.read(lambda conn: ports.of_node(conn, node))
     watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
 
@@ -217,9 +223,31 @@ def test_a_node_without_a_port_that_boots_warns_once_until_its_ports_change(
     for _ in range(3):
         look(watch, conductor)
     assert caplog.text.count("has no port with pxe_enabled") == 1
+    assert started == [node], "its console does not wait for the port"
     boots(True)
     look(watch, conductor)
-    assert len(scripts(root)) == 1
+    assert (len(scripts(root)), started) == (1, [node])
+
+
+def test_another_fault_of_the_ports_is_tried_again(
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def refuse(_boot: object, task: Any) -> None:
+        asked.append(task.node.uuid)
+        raise errors.HardwareError(reason="the switch is away", path="ports")
+
+    monkeypatch.setattr(network.NetworkBoot, "take_over", refuse)
+    conductor = start("here")
+    node = waiting(conductor, tmp_path)
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
+    for _ in range(2):
+        look(watch, conductor)
+    assert asked == [node, node]
 
 
 def test_a_bug_with_one_node_leaves_no_other_without_its_files(

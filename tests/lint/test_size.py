@@ -17,11 +17,11 @@ FOLDERS = {
     "ironic_lite.api": (13_860, 59),
     "ironic_lite.checks": (1_320, 8),
     "ironic_lite.cmd": (2_010, 10),
-    "ironic_lite.conductor": (9_350, 54),
+    "ironic_lite.conductor": (9_360, 54),
     "ironic_lite.core": (4_880, 24),
     "ironic_lite.db": (5_770, 35),
     "ironic_lite.domain": (6_090, 35),
-    "ironic_lite.drivers": (14_710, 67),
+    "ironic_lite.drivers": (14_720, 67),
     "ironic_lite.errors": (420, 1),
     "ironic_lite.features": (5_710, 38),
     "ironic_lite.feed": (370, 1),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_610, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 69_620, "tokens": 599_600, "files": 362, "small": 66, "single": 63}
+ALL = {"lines": 69_660, "tokens": 600_100, "files": 362, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

@@ -204,7 +204,7 @@ class LocalState:
         database = self._tasks.runtime.database
         try:
             seen = self._tasks.view(who, database.read(lambda conn: db_nodes.load(conn, uuid)))
-            lacks = str(seen.state) in STATES and seen.driver.deploy.lacks_files(seen)
+            lacks = _lacks_files(seen)
             media = medium.lacks_attached(seen)
             if not (lacks or media or (console and _needs_console(seen))):
                 return True
@@ -222,7 +222,7 @@ class LocalState:
             LOG.warning(
                 "Node %s: its boot files or its console will be rebuilt later: %s", uuid, why
             )
-            return bool(why.facts.get("path") == "ports")  # checked again when they change
+            return False
         except BaseException:  # a driver's bug, such as sys.exit, must not stop the other nodes
             LOG.exception("Node %s: its boot files or its console could not be rebuilt", uuid)
             return False
@@ -235,6 +235,20 @@ def _pages(found: Sequence[T], draining: threading.Event) -> Iterator[Sequence[T
         if draining.is_set():
             return
         yield found[first : first + _PAGE]
+
+
+def _lacks_files(seen: Task) -> bool:
+    """Return whether boot files are missing, unless the node has no port that boots.
+
+    Such a node is checked again when its ports change; its console and media do not wait for that.
+    """
+    try:
+        return str(seen.state) in STATES and seen.driver.deploy.lacks_files(seen)
+    except errors.MissingParameter as why:
+        if why.facts.get("path") != "ports":
+            raise
+        LOG.warning("Node %s: its boot files will be rebuilt later: %s", seen.node.uuid, why)
+        return False
 
 
 def _needs_console(task: Task) -> bool:
