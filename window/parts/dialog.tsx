@@ -35,16 +35,17 @@ export function DialogHost() {
 }
 
 function Frame({ draw }: { draw: () => any }) {
-  const element = useRef(null as HTMLDialogElement | null);
-  // At once: a key that follows the press, such as Escape, is for the dialog.
-  useLayoutEffect(() => {
-    const dialog = element.current;
-    dialog?.showModal();
-    return () => dialog?.close(); // The browser returns the focus.
-  }, []);
+  const element = useRef<HTMLDialogElement | null>(null);
+  // At once: a key that follows the press, such as Escape, is for the dialog. Before the effects of what
+  // it shows: a form chooses where the focus is.
+  const open = (dialog: HTMLDialogElement | null) => {
+    element.current = dialog ?? element.current;
+    if (dialog && !dialog.open) dialog.showModal();
+  };
+  useLayoutEffect(() => () => element.current?.close(), []); // The browser returns the focus.
   const onClose = () => opened.value === draw && close();
   return (
-    <dialog ref={element} aria-labelledby="dialog-title" onClose={onClose}>
+    <dialog ref={open} aria-labelledby="dialog-title" onClose={onClose}>
       {draw()}
     </dialog>
   );

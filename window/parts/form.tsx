@@ -1,5 +1,5 @@
 /** Forms of acts: what they send, how they are refused, their buttons. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Answer, Fault, get, key, sendChange, sleep } from "../wire/api";
 import { type Json } from "../wire/json";
 import { close, opened } from "./dialog";
@@ -149,6 +149,30 @@ function Choice({
   );
 }
 
+const FIELDS = "input, select, textarea";
+
+/**
+ * Keep the focus on the first field of a form until the user moves it. Without a field it is on the
+ * button that acts, or on Cancel if the act destroys or is not possible.
+ */
+function useFocus() {
+  const form = useRef<HTMLFormElement>(null);
+  const placed = useRef<Element | null>(null);
+  useLayoutEffect(() => {
+    const element = form.current;
+    const { activeElement } = document;
+    const moved = placed.current && element?.contains(activeElement) && activeElement !== placed.current;
+    // A field that appears later does not take the focus from one that may be typed in.
+    if (!element?.closest("dialog") || moved || placed.current?.matches(FIELDS)) return;
+    // Fields of what is folded are not visible.
+    const field = [...element.querySelectorAll<HTMLElement>(FIELDS)].find((each) => each.checkVisibility());
+    const button = element.querySelector<HTMLElement>("footer .primary:enabled");
+    placed.current = field ?? button ?? element.querySelector(".cancel");
+    (placed.current as HTMLElement | null)?.focus();
+  });
+  return form;
+}
+
 /**
  * The form of an act: its title, its fields, what was refused, its curl, and two buttons.
  * @param props `choice`: between two versions; `holder` of the lock that the act waits for; `more`:
@@ -172,12 +196,13 @@ export function ActForm(props: {
 }) {
   const { title, note, fault, request, button, danger, ready = true, known = true, busy, send, more } = props;
   const can = ready && known && !busy;
+  const form = useFocus();
   const submit = (event: Event) => {
     event.preventDefault();
     if (can) void send?.();
   };
   return (
-    <form method="dialog" onSubmit={submit}>
+    <form method="dialog" ref={form} onSubmit={submit}>
       <header class="dialog-head">
         <h2 id="dialog-title">{visible(title)}</h2>
         {note && <span class="small">{note}</span>}
@@ -186,7 +211,7 @@ export function ActForm(props: {
       {props.holder && <p role="status">{bdi(props.holder)} works on this node. The window waits for it.</p>}
       <footer>
         {request && <Curl {...(request as any)} />}
-        <button type="button" autofocus onClick={close}>
+        <button type="button" class="cancel" onClick={close}>
           {send ? "Cancel" : "Close"}
         </button>
         {more}

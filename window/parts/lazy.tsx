@@ -18,11 +18,7 @@ export function lazy<Props extends object>(load: () => Promise<ComponentType<Pro
     useEffect(() => {
       if (Part) return;
       read().then(
-        () => {
-          draw({});
-          // A dialog has found nothing to focus when it opened.
-          queueMicrotask(() => document.querySelector<HTMLElement>("dialog[open] [autofocus]")?.focus());
-        },
+        () => draw({}),
         () => setFailed(true),
       );
     }, []);
