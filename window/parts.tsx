@@ -116,8 +116,9 @@ const PLANS: Record<string, Json> = {
   }),
 };
 
-const CHECKS = ["ok", "warning", "failed", "unknown"].map((status) => ({
+const CHECKS = (["ok", "warning", "failed", "unknown", "unknown"] as const).map((status, ms) => ({
   status,
+  ms,
   name: "bmc",
   where: "node rack1",
   text: `This check is ${status}.`,

@@ -158,6 +158,18 @@ def test_result_is_kept_for_a_moment_for_each_node(
     assert [name for name, _ in recorder.calls] == ["examine", "examine_node"]
 
 
+def test_node_that_has_changed_is_examined_again(
+    api: Client, recorder: Recorder, add_node: AddNode
+) -> None:
+    add_node(name="r1")
+    api.get("/v1/doctor?node=r1")
+    patch = [{"op": "add", "path": "/extra/rack", "value": "r01"}]
+    assert api.patch("/v1/nodes/r1", patch).status == 200
+    api.get("/v1/doctor?node=r1")
+    assert [name for name, _ in recorder.calls].count("examine_node") == 2
+    assert [name for name, _ in recorder.calls].count("examine") == 1
+
+
 def test_requests_at_once_share_one_examination(api: Client, recorder: Recorder) -> None:
     begun, released = threading.Event(), threading.Event()
 

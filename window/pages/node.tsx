@@ -9,11 +9,12 @@ import { openLift } from "../parts/openers";
 import { Checks, Skeleton, Tree, useDocument, wrong } from "../parts/read";
 import { Machine, Timeline } from "../parts/run";
 import { Erasures, Fields, History, Inventory, Ports, Runs, withoutLinks } from "../parts/tabs";
-import { advice, Ago, bdi, link, nodeAddress, State } from "../parts/text";
+import { advice, Ago, bdi, link, nodeAddress, stamp, State } from "../parts/text";
 import { copy, Curl } from "../parts/toasts";
 import { wording } from "../parts/words";
 import { go, href, path, route } from "../state/route";
 import { get, local } from "../wire/api";
+import { type Answers } from "../wire/documents";
 import { Feed, followFrom } from "../wire/feed";
 import { type Json } from "../wire/json";
 
@@ -71,7 +72,7 @@ export function NodePage() {
     <>
       {fault} <NodeHead why={why.body} node={node.body} own={own} reload={reload} />
       <Actions why={why.body} node={node.body} reload={reload} />
-      {why.body.provision_state === "enroll" && <Before own={own} />}
+      {why.body.provision_state === "enroll" && <Before own={own} changed={node.body?.updated_at ?? ""} />}
       {tab !== "log" && <Machine why={why.body} />}
       {run.body && tab === "runs" && <Timeline run={run.body} why={why.body} />}
       {why.body.failure && tab === "runs" && <Failure failure={why.body.failure} />}
@@ -204,16 +205,35 @@ function NodeHead({
   );
 }
 
-/** What doctor says of a node before it is managed. */
-function Before({ own }: { own: string }) {
-  const checks = useDocument(`/v1/doctor?node=${own.split("/").pop()}`).body?.checks ?? [];
-  const here = checks.filter((check: Json) => check.where?.startsWith("node "));
+/** What doctor says of a node before it is managed: asked again when the node has changed. */
+function Before({ own, changed }: { own: string; changed: string }) {
+  const [last, setLast] = useState("");
+  return <CheckedNode key={`${changed} ${last}`} own={own} last={last} again={setLast} />;
+}
+
+/** @param props `last`: the time of findings that are not wanted again; the service keeps them for a moment */
+function CheckedNode({ own, last, again }: { own: string; last: string; again: (last: string) => void }) {
+  const [stale, setStale] = useState(false);
+  const { body, fault } = useDocument(`/v1/doctor?node=${own.split("/").pop()}`, {
+    each: stale ? RUN_MS : 0,
+  });
+  useEffect(() => setStale(!!last && body?.at === last), [body]);
+  const doctor: Answers["/v1/doctor"] | null = body?.at === last ? null : body;
+  const here = doctor?.checks.filter(({ where }) => where.startsWith("node ")) ?? [];
+  if (fault || (doctor && !here.length)) return null;
   return (
-    here.length > 0 && (
-      <section aria-label="Checks before Manage">
-        <Checks checks={here} />
-      </section>
-    )
+    <section aria-label="Checks before Manage">
+      {!doctor && <Skeleton rows={3} />}
+      <Checks checks={here} />
+      {doctor && (
+        <p class="small">
+          Checked {stamp(doctor.at)}.{" "}
+          <button class="quiet" onClick={() => again(doctor.at)}>
+            Check again
+          </button>
+        </p>
+      )}
+    </section>
   );
 }
 

@@ -2,10 +2,11 @@
 import { useEffect, useState } from "preact/hooks";
 import { path } from "../state/route";
 import { Fault, get, local, passing } from "../wire/api";
+import { type Answers } from "../wire/documents";
 import { POLL_MS } from "../wire/feed";
 import { bdi, Result } from "./text";
 import { copy, Curl } from "./toasts";
-import { wording } from "./words";
+import { many, wording } from "./words";
 
 /** A list of the fleet is read again after this time. */
 export const LIST_MS = 10_000;
@@ -207,17 +208,43 @@ export function Tree({ of }: { of: unknown }) {
 
 const STATUSES = ["ok", "unknown", "warning", "failed"];
 
-/** Checks of doctor: what is wrong comes first. */
-export const Checks = ({ checks }: { checks: Record<string, any>[] }) => (
-  <ul class="checks">
-    {checks
-      .sort((a, b) => STATUSES.indexOf(b.status) - STATUSES.indexOf(a.status))
-      .map((check) => (
-        <li>
-          <Result result={check.status} word={false} /> <strong>{check.name}</strong>
-          <span class="small">{bdi(check.where ?? "")}</span> {bdi(check.text)}
-          {check.do && <p class="do">{bdi(check.do)}</p>}
-        </li>
-      ))}
-  </ul>
-);
+type Check = Answers["/v1/doctor"]["checks"][number];
+
+/** Checks of doctor: what is wrong comes first; checks that say the same are one row that unfolds. */
+export function Checks({ checks }: { checks: Check[] }) {
+  const groups = new Map<string, Check[]>();
+  for (const check of checks) {
+    const words = JSON.stringify([check.status, check.text, check.do]);
+    groups.set(words, [...(groups.get(words) ?? []), check]);
+  }
+  const rank = ([check]: Check[]) => STATUSES.indexOf(check?.status ?? "");
+  return (
+    <ul class="checks">
+      {[...groups.values()]
+        .sort((a, b) => rank(b) - rank(a))
+        .map((group) => (
+          <CheckRow group={group} />
+        ))}
+    </ul>
+  );
+}
+
+function CheckRow({ group }: { group: Check[] }) {
+  const [check] = group;
+  if (!check) return null;
+  const places = [...new Set(group.map(({ where }) => where))].join(", ");
+  return (
+    <li>
+      <Result result={check.status} word={false} />{" "}
+      <strong>{group.length > 1 ? many(group.length, "check") : check.name}</strong>
+      <span class="small">{bdi(places)}</span> {bdi(check.text)}
+      {check.do && <p class="do">{bdi(check.do)}</p>}
+      {group.length > 1 && (
+        <details class="do">
+          <summary>which</summary>
+          <span>{group.map(({ name }) => name).join(", ")}</span>
+        </details>
+      )}
+    </li>
+  );
+}

@@ -159,19 +159,20 @@ def _asking(
 
 
 def _key(node: JsonView) -> str:
-    return str(node["uuid"])
+    """Return what findings are of: a node that has changed is examined again."""
+    return f"{node['uuid']} {node['updated_at']}"
 
 
 def _document(service: _Kept, one: _Kept | None) -> Examination:
     findings = service.findings + (one.findings if one else [])
-    at = service.at.replace(tzinfo=datetime.UTC).isoformat()
+    at = (one or service).at.replace(tzinfo=datetime.UTC).isoformat()
     return examination.document(findings, at)
 
 
 _BUSY = "The service is being examined for other requests; retry in a minute."
 
 
-_NODE = ("uuid", "name", "driver", "conductor_group")
+_NODE = ("uuid", "name", "driver", "conductor_group", "updated_at")
 
 
 class Doctor(expose.Controller):
