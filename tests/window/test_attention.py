@@ -1,244 +1,279 @@
-"""What needs attention in the window: by whom, why, and what to do next."""
+"""The home of the fleet: what needs a person by cause, the work, the states and the trend."""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import endless_cleaning, failed_node, row, to, write
+from tests.window.acts import failed_node, paused_batch, row, to
 from tests.window.conftest import Faults, OpenPage, expect
 
-RULE = "longer than 15 minutes and than 3 times what 9 of 10 such steps took."
-ADVICE = "Read the log of the run, and fix the cause. Then use retry."
-WHY_AGAIN_MS = 30_000
-TOUCHES = """row => {
-  const { left, right, top, bottom } = row.getBoundingClientRect();
-  return [...row.querySelectorAll("*")].filter((one) => {
-    const own = one.getBoundingClientRect();
-    const beyond = own.left < left || own.right > right;
-    return own.width && (beyond || own.top <= top || own.bottom >= bottom);
-  }).map((one) => one.outerHTML);
-}"""
-"""The elements of a row that reach its upper or lower border, or go beyond its sides."""
+pytestmark = pytest.mark.feature("attention")
+
+HOME = re.compile(r"/v1/attention$")
+EVENT_MS, QUIET_MS = 5_000, 15_000
+AT = "2026-11-28T20:10:11+00:00"
+CAUSE: dict[str, Any] = {
+    "cause": "c41f0be9a7d2",
+    "kind": "failed",
+    "verb": "clean",
+    "step": "deploy.erase_devices",
+    "code": "HardwareError",
+    "text": "disk sd#: read-only",
+    "example": "disk sdb: read-only",
+    "nodes": 300,
+    "retrying": 2,
+    "silenced": 3,
+    "first_at": AT,
+    "last_at": AT,
+    "sample": [{"uuid": "u1", "name": "r01-u01"}, {"uuid": "u2", "name": "r08-u40"}],
+    "do": "Read the log of the run, and fix the cause. Then use retry.",
+    "verbs": ["retry", "manage"],
+    "usual_p90": None,
+    "longest_seconds": None,
+    "href": "/v1/nodes?cause=c41f0be9a7d2",
+}
+LATE = {**CAUSE, "cause": "0" * 12, "kind": "overdue", "nodes": 2, "usual_p90": 240, "verbs": []}
+LATE |= {"retrying": 0, "silenced": 0, "text": "overdue", "href": "/v1/runs?overdue=true"}
+BATCH: dict[str, Any] = {
+    "uuid": "5f3b1c8e-0000-4000-8000-000000000001",
+    "name": "erase r1",
+    "state": "running",
+    "nodes": 632,
+    "done": 210,
+    "failed": 2,
+    "under_way": 16,
+    "ends_at": "2099-11-28T20:41:00+00:00",
+    "paused_by": None,
+}
+DOCUMENT: dict[str, Any] = {
+    "at": AT,
+    "status": "critical",
+    "needs_human": 302,
+    "of": 5000,
+    "causes_left_out": 0,
+    "silenced": {"maintenance": 4, "held": 12},
+    "causes": [CAUSE, LATE],
+    "fleet": {"available": 3120, "active": 1400, "clean failed": 300, "cleaning": 180},
+    "runs": {"running": 180, "waiting": 21},
+    "failures": {"from": AT, "seconds": 3600, "counts": [*range(24)]},
+    "batches": [BATCH],
+    "conductors": [],
+    "findings": None,
+    "certificates": None,
+    "webhooks": [],
+}
 
 
-def group(page: sync_api.Page, title: str, name: str) -> sync_api.Locator:
-    """Return the item of a node in a group of the list."""
-    return page.get_by_role("list", name=title).get_by_role("listitem").filter(has_text=name)
+def now(page: sync_api.Page) -> sync_api.Locator:
+    """Return the lines of what needs a person."""
+    return page.get_by_role("list", name="Now").get_by_role("listitem")
 
 
-def test_failed_node_needs_a_person_who_is_told_what_to_do(
-    page: sync_api.Page, live: service.Service
-) -> None:
-    failed_node(live, "advised-1")
-    page.goto(to(live, "/v1/nodes"))
-    item = group(page, "Needs a person", "advised-1")
-    expect(item).to_contain_text("disk 3 does not answer")
-    expect(item.get_by_role("strong")).to_have_text(ADVICE)
-    expect(item.get_by_role("button", name="Retry…")).to_be_visible()
-    item.get_by_role("link", name="Why").click()
-    expect(page.locator("p.says").get_by_role("strong")).to_have_text(ADVICE)
-
-
-def test_button_of_a_failure_repeats_what_failed(
-    page: sync_api.Page, live: service.Service
-) -> None:
-    live.create("repeat-1", driver_info={"fake_fail_verbs": {"inspect": "no call-back"}})
-    live.provision("repeat-1", "manage", "manageable")
-    body = {"target": "inspect"}
-    assert live.ask("PUT", "/v1/nodes/repeat-1/states/provision", body).status_code == 202
-    page.goto(to(live, "/v1/nodes"))
-    item = group(page, "Needs a person", "repeat-1")
-    expect(item.get_by_role("strong")).to_contain_text("Then use inspect.")
-    item.get_by_role("button", name="Inspect…").click()
-    page.get_by_role("dialog", name="Inspect repeat-1").wait_for()
-
-
-def test_overdue_wait_is_aborted_because_a_stop_waits_for_the_step(
-    page: sync_api.Page, live: service.Service
-) -> None:
-    with endless_cleaning(live, "hung-1"):
-        uuid = live.get("/v1/nodes/hung-1")["uuid"]
-        rows = {"runs": [{"node_uuid": uuid}]}
-        page.route("**/v1/runs?*overdue=true", lambda route: route.fulfill(json=rows))
-        page.goto(to(live, "/v1/nodes"))
-        item = group(page, "Needs a person", "hung-1")
-        expect(page.locator(".attention")).to_contain_text(RULE)
-        item.get_by_role("button", name="Abort…").click()
-        page.get_by_role("dialog", name="Abort hung-1").wait_for()
-        page.keyboard.press("Escape")  # Else it asks for the plan of a node that is aborted.
-        expect(page.get_by_role("dialog")).to_have_count(0)
-
-
-def test_failed_node_that_the_service_retries_goes_on_by_itself(
-    page: sync_api.Page, live: service.Service
-) -> None:
-    failed_node(live, "itself-1")
-    uuid = live.get("/v1/nodes/itself-1")["uuid"]
-    write(live, "UPDATE nodes SET wake_at = ? WHERE uuid = ?", "2099-01-01 00:00:00.000000", uuid)
-    page.goto(to(live, "/v1/nodes"))
-    item = group(page, "Goes on by itself", "itself-1")
-    expect(item).to_contain_text("There is nothing to do: the service retries it by itself.")
-    expect(group(page, "Needs a person", "itself-1")).to_have_count(0)
-    # A hold ends the retries, and changes no state.
-    write(live, "UPDATE nodes SET wake_at = NULL WHERE uuid = ?", uuid)
-    hold = {"kind": "hardware", "reason": "waits for a disk"}
-    assert live.ask("POST", "/v1/nodes/itself-1/holds", hold).status_code == 201
-    group(page, "Needs a person", "itself-1").wait_for()
-    expect(item).to_have_count(0)
-
-
-@pytest.mark.own_context
-def test_retry_that_the_service_gives_up_without_an_event_needs_a_person(
-    page: sync_api.Page, live: service.Service
-) -> None:
-    failed_node(live, "given-up-1")
-    uuid = live.get("/v1/nodes/given-up-1")["uuid"]
-    write(live, "UPDATE nodes SET wake_at = ? WHERE uuid = ?", "2099-01-01 00:00:00.000000", uuid)
-    page.clock.install()
-    page.goto(to(live, "/v1/nodes"))
-    group(page, "Goes on by itself", "given-up-1").wait_for()
-    write(live, "UPDATE nodes SET wake_at = NULL WHERE uuid = ?", uuid)
-    with page.expect_response(f"**/v1/nodes/{uuid}/why"):
-        page.clock.fast_forward(WHY_AGAIN_MS)
-    group(page, "Needs a person", "given-up-1").wait_for()
-    expect(group(page, "Goes on by itself", "given-up-1")).to_have_count(0)
-
-
-def test_held_node_is_in_a_group_of_its_own(page: sync_api.Page, live: service.Service) -> None:
-    live.create("aside-1")
-    hold = {"kind": "hardware", "reason": "waits for a fan"}
-    assert live.ask("POST", "/v1/nodes/aside-1/holds", hold).status_code == 201
-    page.goto(to(live, "/v1/nodes"))
-    item = group(page, "Held", "aside-1")
-    expect(item).to_contain_text("hardware: waits for a fan")
-    item.get_by_role("button", name="Lift hold…").click()
-    page.get_by_role("dialog", name="Lift a hold of aside-1").wait_for()
-
-
-def test_node_that_was_held_last_is_shown_first(page: sync_api.Page, live: service.Service) -> None:
-    names = [f"held-last-{number}" for number in (6, 5, 4, 3, 2, 1)]
-    hold = {"kind": "hardware", "reason": "a fan"}
-    holds = []
-    for name in names:
-        live.create(name)
-    for name in names:
-        holds.append(live.ask("POST", f"/v1/nodes/{name}/holds", hold).json()["uuid"])
-    page.goto(to(live, "/v1/nodes"))
-    held = page.get_by_role("list", name="Held").get_by_role("listitem")
-    for place, name in enumerate(reversed(names[1:])):
-        expect(held.nth(place)).to_contain_text(name)
-    for name, uuid in zip(names, holds, strict=True):  # Other tests look for their own holds.
-        assert live.ask("DELETE", f"/v1/nodes/{name}/holds/{uuid}?reason=done").status_code == 204
-
-
-def test_rows_of_a_held_node_keep_clear_of_their_borders_at_320_pixels(
-    open_page: OpenPage, live: service.Service
-) -> None:
-    failed_node(live, "narrow-1")
-    hold = {"kind": "freeze", "reason": f"waits for a fan {'w' * 60}"}
-    assert live.ask("POST", "/v1/nodes/narrow-1/holds", hold).status_code == 201
-    page = open_page(live, viewport={"width": 320, "height": 568})
-    page.goto(to(live, "/v1/nodes?~q=narrow-1"))
-    page.get_by_role("button", name="show all").click()
-    item = group(page, "Held", "narrow-1")
-    item.wait_for()
-    line = row(page, "narrow-1")
-    expect(line).to_contain_text("HELD")
-    for one in (item, line):
-        assert one.evaluate(TOUCHES) == []
-
-
-def test_older_failure_that_needs_a_person_is_not_hidden_by_retries(
-    page: sync_api.Page, live: service.Service
-) -> None:
-    change = (
-        "UPDATE nodes SET provision_state = 'clean failed', provision_updated_at = ?,"
-        " wake_at = ? WHERE uuid = ?"
-    )
-    for number in range(7):
-        uuid = live.create(f"queue-{number}")
-        wake_at = "2099-01-01 00:00:00.000000" if number else None
-        write(live, change, f"2098-01-01 00:00:0{number}.000000", wake_at, uuid)
-    page.goto(to(live, "/v1/nodes"))
-    expect(group(page, "Needs a person", "queue-0")).to_be_visible()
-    expect(
-        page.get_by_role("list", name="Goes on by itself").get_by_role("listitem")
-    ).to_have_count(5)
-    for number in range(7):  # Other tests look for the newest failures.
-        write(live, "UPDATE nodes SET provision_state = 'enroll' WHERE name = ?", f"queue-{number}")
-        assert live.ask("DELETE", f"/v1/nodes/queue-{number}").status_code == 204
-
-
-@pytest.mark.own_context
-def test_list_of_conductors_that_are_down_outlasts_a_fault(
-    page: sync_api.Page, live: service.Service, faults: Faults
-) -> None:
-    faults.allow("503")
-    found: list[dict[str, Any]] = [{"hostname": "dead-1", "alive": False}]
+def answer(page: sync_api.Page, **changes: Any) -> list[str]:
+    """Answer the home with a document; return the list of its requests."""
     asked: list[str] = []
 
-    def answer(route: sync_api.Route) -> None:
+    def fulfil(route: sync_api.Route) -> None:
         asked.append(route.request.url)
-        if len(asked) == 1:
-            route.fulfill(json={"conductors": found})
-        else:
-            route.fulfill(status=503, json={})
+        route.fulfill(json={**DOCUMENT, **changes})
 
-    page.route("**/v1/conductors", answer)
-    page.clock.install()
-    page.goto(to(live, "/v1/nodes"))
-    item = group(page, "Needs a person", "dead-1")
-    item.wait_for()
-    with page.expect_response(lambda one: one.status == 503):
-        page.clock.fast_forward(30_000)
-    # The next one is answered after the page has drawn what it made of this one.
-    with page.expect_response(lambda one: one.status == 503):
-        page.clock.fast_forward(30_000)
-    expect(item).to_be_visible()
-    assert len(asked) == 3
+    page.route(HOME, fulfil)
+    return asked
 
 
-def test_reason_that_could_not_be_read_is_read_again(
-    page: sync_api.Page, live: service.Service, faults: Faults
-) -> None:
-    faults.allow("503")
-    failed_node(live, "reread-1")
-    uuid = live.get("/v1/nodes/reread-1")["uuid"]
-    page.route(f"**/v1/nodes/{uuid}/why", lambda route: route.fulfill(status=503, json={}), times=1)
-    page.goto(to(live, "/v1/nodes"))
-    expect(group(page, "Needs a person", "reread-1").get_by_role("strong")).to_have_text(ADVICE)
-
-
-def test_overdue_node_shows_the_reason_of_its_present_wait(
+def test_nodes_that_failed_alike_are_one_line_with_acts_on_all(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    """Also if the answer about the earlier wait comes later."""
-    uuid = live.create("rewait-1")
-    early: list[sync_api.Route] = []
-    overdue: list[dict[str, str]] = [{"node_uuid": uuid}]
-    lists = "**/v1/runs?*overdue=true"
-    page.route(lists, lambda route: route.fulfill(json={"runs": overdue}))
-    page.route(
-        f"**/v1/nodes/{uuid}/why",
-        lambda route: early.append(route) if not early else route.fulfill(json={"says": "Second."}),
+    for number, disk in enumerate("bc"):
+        failed_node(live, f"alike-{number}", f"fan of sd{disk} turns {number} times")
+    page.goto(to(live, "/v1/nodes"))
+    show = page.locator(".attention").get_by_role("button", name=re.compile("^show all"))
+    line = now(page).filter(has_text="fan of sd# turns # times")
+    expect(show.or_(line).first).to_be_visible()
+    if not line.count():
+        show.click()
+    expect(line).to_contain_text("▲ 2 provide failed at deploy.erase_devices")
+    line.get_by_role("button", name="Retry 2…").click()
+    dialog = page.get_by_role("dialog", name="Batch of 2 nodes")
+    with page.expect_request("**/v1/batches?plan=true") as sent:
+        dialog.get_by_role("button", name="Plan", exact=True).click()
+    body = json.loads(sent.value.post_data or "")
+    assert (body["expect"], body["nodes"]["held"], len(body["nodes"]["cause"])) == (2, False, 12)
+    expect(dialog).to_contain_text("goes first, alone")
+    page.keyboard.press("Escape")
+    line.get_by_role("link", name="Open 2").click()
+    expect(row(page, "alike-0")).to_be_visible()
+    expect(row(page, "alike-1")).to_be_visible()
+    expect(page.locator(".footer")).to_contain_text(re.compile(r"^\s*2 of "))
+    for number in range(2):
+        assert live.ask("DELETE", f"/v1/nodes/alike-{number}/maintenance").status_code == 202
+
+
+def test_one_failed_node_has_the_dialog_of_its_verb(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "single-1", "the only one of its kind")
+    uuid = live.get("/v1/nodes/single-1")["uuid"]
+    alone = {**CAUSE, "nodes": 1, "sample": [{"uuid": uuid, "name": "single-1"}]}
+    answer(page, causes=[alone])
+    page.goto(to(live, "/v1/nodes"))
+    row(page, "single-1").wait_for()
+    now(page).get_by_role("button", name="Retry 1…").click()
+    page.get_by_role("dialog", name="Retry single-1").wait_for()
+    page.keyboard.press("Escape")
+    now(page).get_by_role("link", name="single-1").click()
+    expect(page.locator("p.says")).to_contain_text("the only one of its kind")
+
+
+def test_home_draws_one_row_for_many_failures_from_one_document(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "home-1")
+    asked = answer(page)
+    whys: list[str] = []
+    page.on("request", lambda one: whys.append(one.url) if one.url.endswith("/why") else None)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(to(live, "/v1/nodes"))
+    expect(now(page)).to_have_count(2)
+    expect(now(page).first).to_contain_text(
+        "▲ 300 clean failed at deploy.erase_devices · disk sd#: read-only · "
+        "2 retried by the service, 3 silenced"
     )
-    with page.expect_request(f"**/v1/nodes/{uuid}/why"):
-        page.goto(to(live, "/v1/nodes"))
-    item = group(page, "Needs a person", "rewait-1")
-    item.wait_for()
-    overdue.clear()
-    live.create("rewait-2")
-    live.provision("rewait-2", "manage", "manageable")  # The page reads its lists again.
-    expect(item).to_have_count(0)
-    overdue.append({"node_uuid": uuid})
-    live.provision("rewait-2", "provide", "available")
-    expect(item).to_contain_text("Second.")
-    with page.expect_response(lambda one: one.url.endswith(f"{uuid}/why")):
-        early[0].fulfill(json={"says": "First."})
-    page.evaluate("new Promise(requestAnimationFrame)")
-    expect(item).to_contain_text("Second.")
-    expect(item).not_to_contain_text("First.")
+    expect(now(page).first).to_contain_text("r01-u01 r08-u40 …")
+    expect(now(page).nth(1)).to_contain_text("◷ 2 overdue at deploy.erase_devices")
+    expect(now(page).nth(1)).to_contain_text("usually 4 min")
+    expect(now(page).nth(1).get_by_role("button")).to_have_count(0)
+    work = page.get_by_role("list", name="Work").get_by_role("listitem")
+    expect(work).to_contain_text(re.compile(r"erase r1 +212/632 ▲2 · ~"))
+    bar = page.get_by_role("img", name=re.compile("^Nodes by state: available 3120, active 1400"))
+    expect(bar).to_contain_text("available 3120")
+    expect(page.locator(".attention")).to_contain_text("silenced: 4 maintenance, 12 held")
+    expect(page.locator(".attention")).to_contain_text("276 failures in 24 h")
+    trend = page.get_by_role("img", name=re.compile("^Failed runs of the last 24 hours.*: 0, 1, 2"))
+    expect(trend.locator("rect")).to_have_count(24)
+    box = page.locator(".attention").bounding_box()
+    assert box is not None
+    assert box["height"] <= 160
+    assert (len(asked), whys) == (1, [])
+
+
+@pytest.mark.own_context
+def test_home_is_read_again_after_an_event_and_not_more_often_than_in_five_seconds(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    page.clock.install()
+    asked = answer(page)
+    page.goto(to(live, "/v1/nodes"))
+    now(page).first.wait_for()
+    page.clock.run_for(EVENT_MS)
+    assert len(asked) == 1
+    with page.expect_response(re.compile("/v1/nodes.*uuid=")):
+        live.create("again-1")
+        for _ in range(20):
+            page.clock.run_for(500)
+            page.wait_for_timeout(100)
+            if page.get_by_role("row", name="again-1").count():
+                break
+    count = len(asked)
+    assert count in (2, 3)
+    page.clock.run_for(EVENT_MS - 1000)
+    assert len(asked) <= count + 1
+    page.clock.run_for(2 * EVENT_MS)
+    count = len(asked)
+    with page.expect_request(HOME):
+        page.clock.run_for(QUIET_MS + 1000)
+    assert len(asked) <= count + 2
+
+
+def test_more_causes_are_shown_on_request(page: sync_api.Page, live: service.Service) -> None:
+    many = [{**CAUSE, "cause": f"{number:012x}", "text": f"cause {number}"} for number in range(7)]
+    answer(page, causes=many, conductors=[{"hostname": "dead-1", "seen_at": AT}])
+    page.goto(to(live, "/v1/nodes"))
+    expect(now(page)).to_have_count(3)
+    page.get_by_role("button", name="show all 9 lines").click()
+    expect(now(page)).to_have_count(8)
+    dead = now(page).last
+    expect(dead).to_contain_text("conductor dead-1 gives no sign of life")
+    dead.get_by_role("link", name="Doctor").click()
+    page.get_by_role("heading", name="Doctor").wait_for()
+
+
+def test_filtered_fleet_shows_numbers_alone(page: sync_api.Page, live: service.Service) -> None:
+    answer(page)
+    page.goto(to(live, "/v1/nodes?~q=nothing"))
+    attention = page.locator(".attention")
+    expect(attention).to_contain_text("▲ 302 nodes need a person · 2 causes · 1 batch")
+    expect(now(page)).to_have_count(0)
+    attention.get_by_role("button", name="show all").click()
+    expect(now(page)).to_have_count(2)
+
+
+def test_quiet_fleet_says_so_and_shows_its_work(page: sync_api.Page, live: service.Service) -> None:
+    answer(page, causes=[], needs_human=0, status="ok")
+    page.goto(to(live, "/v1/nodes"))
+    expect(page.locator(".attention")).to_contain_text("Nothing needs attention.")
+    expect(page.get_by_role("list", name="Work").get_by_role("listitem")).to_have_count(1)
+
+
+def test_batch_is_paused_at_once(page: sync_api.Page, live: service.Service) -> None:
+    answer(page)
+    place = f"**/v1/batches/{BATCH['uuid']}/state"
+    page.route(place, lambda route: route.fulfill(json={"state": "paused"}))
+    page.goto(to(live, "/v1/nodes"))
+    with page.expect_request(place) as sent:
+        page.get_by_role("list", name="Work").get_by_role("button", name="Pause").click()
+    assert (sent.value.method, sent.value.post_data) == ("PUT", '{"target":"pause"}')
+    page.get_by_text("The batch is paused.").wait_for()
+
+
+@pytest.mark.feature("batches")
+def test_paused_batch_is_part_of_the_work(page: sync_api.Page, live: service.Service) -> None:
+    for number in range(2):
+        live.create(f"work-{number}")
+    batch = paused_batch(live, "working", ["work-0", "work-1"])
+    page.goto(to(live, "/v1/nodes"))
+    item = page.get_by_role("list", name="Work").get_by_role("listitem", name=None)
+    item = item.filter(has_text="working")
+    expect(item).to_contain_text(re.compile(r"working +1/2 ■ paused"))
+    expect(item.get_by_role("button")).to_have_count(0)
+    body = {"target": "abort"}
+    assert live.ask("PUT", f"/v1/batches/{batch}/state", body).status_code == 200
+
+
+def test_home_outlasts_a_fault(page: sync_api.Page, live: service.Service, faults: Faults) -> None:
+    faults.allow("503")
+    count = []
+
+    def fulfil(route: sync_api.Route) -> None:
+        count.append(1)
+        route.fulfill(json=DOCUMENT) if len(count) == 1 else route.fulfill(status=503, json={})
+
+    page.route(HOME, fulfil)
+    page.goto(to(live, "/v1/nodes"))
+    expect(now(page)).to_have_count(2)
+    with page.expect_response(lambda one: one.status == 503):
+        live.create("outlast-1")
+    expect(now(page)).to_have_count(2)
+
+
+def test_hostile_texts_of_machines_are_shown_as_they_are(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    answer(page, causes=[{**CAUSE, "text": "<img src=x onerror=alert(1)> \u202eevil"}])
+    page.goto(to(live, "/v1/nodes"))
+    expect(now(page)).to_contain_text("<img src=x onerror=alert(1)> \u2039U+202E\u203aevil")
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_home_fits_a_narrow_screen(open_page: OpenPage, live: service.Service, width: int) -> None:
+    page = open_page(live, viewport={"width": width, "height": 844})
+    answer(page, causes=[{**CAUSE, "text": f"disk {'w' * 90}"}])
+    page.goto(to(live, "/v1/nodes"))
+    expect(now(page).get_by_role("link", name="Open 300")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -96,8 +96,14 @@ def test_filter_of_failed_states_has_a_short_name(
     page: sync_api.Page, live: service.Service
 ) -> None:
     failed_node(live, "short-1")
+    failed_node(live, "short-2")
+    body = {"target": "active"}
+    live.create("short-3", driver_info={"fake_fail_steps": {"deploy.write_image": "no disk"}})
+    live.provision("short-3", "manage", "manageable")
+    live.provision("short-3", "provide", "available")
+    assert live.ask("PUT", "/v1/nodes/short-3/states/provision", body).status_code == 202
     page.goto(to(live, "/v1/nodes"))
-    page.locator(".attention").get_by_role("link", name=re.compile("failed$")).click()
+    page.locator(".chips").get_by_role("button", name=re.compile("▲ failed")).click()
     expect(page.locator(".filters .pressed")).to_have_text(re.compile(r"^\s*failed .\s*$"))
     expect(row(page, "short-1").locator(".under")).to_have_text(
         "disk 3 does not answer; maintenance: clean failure"
@@ -109,7 +115,7 @@ def test_selection_of_a_row_leaves_the_attention_as_it_is(
 ) -> None:
     failed_node(live, "calm-1")
     page.goto(to(live, "/v1/nodes"))
-    attention = page.get_by_role("list", name="Needs a person")
+    attention = page.get_by_role("list", name="Now")
     attention.wait_for()
     row(page, "calm-1").get_by_role("checkbox").check()
     page.get_by_role("region", name="Selected nodes").wait_for()

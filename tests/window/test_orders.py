@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -67,23 +66,16 @@ def test_requested_stop_is_shown_in_the_fleet_and_goes_when_it_is_withdrawn(
     page: sync_api.Page, live: service.Service
 ) -> None:
     with endless_cleaning(live, "stopping-1"):
-        uuid = live.get("/v1/nodes/stopping-1")["uuid"]
-        rows = {"runs": [{"node_uuid": uuid}]}
-        page.route("**/v1/runs?*overdue=true", lambda route: route.fulfill(json=rows))
         page.goto(to(live, "/v1/nodes"))
-        needs = page.get_by_role("list", name="Needs a person").get_by_role("listitem")
-        item = needs.filter(has_text="stopping-1")
-        item.wait_for()
+        row(page, "stopping-1").wait_for()
         stop = "/v1/nodes/stopping-1/runs/current/stop"
         for body, words in (
             ({"how": "hold"}, "stops after this step"),
             ({"how": "abort", "after": 0}, "is aborted after this step"),
         ):
             assert live.ask("PUT", stop, body).status_code == 202
-            expect(item).to_contain_text(words)
             expect(row(page, "stopping-1")).to_contain_text(words)
         assert live.ask("DELETE", stop).status_code == 204
-        expect(item).not_to_contain_text("is aborted after")
         expect(row(page, "stopping-1")).not_to_contain_text("is aborted after")
 
 
@@ -245,7 +237,6 @@ def test_fleet_that_is_too_large_shows_counts_and_the_rows_of_the_filter(
     page.goto(to(live, "/v1/nodes"))
     page.get_by_text("narrow the filter to see rows").wait_for()
     page.locator(".chips").get_by_role("button", name="service wait 25000").wait_for()
-    expect(page.locator(".attention")).to_contain_text(re.compile(r"▲ 30\d{3} failed"))
     expect(row(page, "large-1")).to_have_count(0)
     page.goto(to(live, "/v1/nodes?resource_class=gpu"))
     row(page, "large-1").wait_for()

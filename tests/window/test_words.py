@@ -22,17 +22,14 @@ from tests.window.acts import (
 from tests.window.conftest import Faults, OpenPage, expect
 
 
-def test_numbers_of_attention_are_filters_that_one_chip_clears(
+def test_filter_of_held_nodes_is_cleared_by_one_chip(
     page: sync_api.Page, live: service.Service
 ) -> None:
     live.create("word-1")
     live.create("word-2")
     hold = {"kind": "freeze", "reason": "smoke in row 2"}
     assert live.ask("POST", "/v1/nodes/word-1/holds", hold).status_code == 201
-    page.goto(to(live, "/v1/nodes"))
-    attention = page.locator(".attention")
-    expect(attention.get_by_role("listitem").filter(has_text="word-1")).to_contain_text("smoke")
-    attention.get_by_role("link", name="held").click()
+    page.goto(to(live, "/v1/nodes?held=true"))
     row(page, "word-1").wait_for()
     expect(row(page, "word-2")).to_have_count(0)
     page.get_by_role("searchbox").fill("no such name")
@@ -251,20 +248,6 @@ def test_lines_of_a_log_have_addresses_and_are_searched(
     assert chosen.inner_text() == seen[0]
 
 
-def test_attention_shows_counts_alone_while_nodes_are_filtered(
-    page: sync_api.Page, live: service.Service
-) -> None:
-    failed_node(live, "brief-1")
-    page.goto(to(live, "/v1/nodes"))
-    rows = page.locator(".attention li")
-    rows.filter(has_text="brief-1").wait_for()
-    page.get_by_role("searchbox").fill("brief-")
-    expect(rows).to_have_count(0)
-    expect(page.locator(".attention")).to_contain_text("failed")
-    page.locator(".attention").get_by_role("button", name="show all").click()
-    rows.filter(has_text="brief-1").wait_for()
-
-
 def test_inventory_that_was_never_read_is_told_in_words(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
@@ -281,7 +264,7 @@ def test_paused_batch_needs_attention(page: sync_api.Page, live: service.Service
     batch = paused_batch(live, "resting", ["rest-1", "rest-2"])
     page.goto(to(live, "/v1/nodes"))
     item = page.locator(".attention li", has_text="resting")
-    expect(item).to_contain_text("This batch is paused: ")
+    expect(item).to_contain_text("■ paused")
     item.get_by_role("link", name="resting").click()
     press(page, "Resume…")
     page.get_by_role("dialog").get_by_role("button", name="Resume", exact=True).click()

@@ -83,12 +83,15 @@ PAGES = {
   - heading "Fleet" [level=1]
   - region "Needs attention":
     - heading "Needs attention" [level=2]
-    - heading "Needs a person" [level=3]
-    - list "Needs a person":
+    - heading "Now" [level=3]
+    - list "Now":
       - listitem:
         - link "look-2"
-        - button "Retry…"
-        - link "Why"
+        - link /Open \\d+/
+        - button /Retry \\d+…/
+    - heading "Fleet" [level=3]
+    - img /Nodes by state/
+    - img /Failed runs/
   - searchbox "Filter by name, state, serial number, address and other values"
   - combobox "Data"
   - button "Enroll…"

@@ -1,19 +1,27 @@
-/** What needs somebody: failed, overdue and held nodes, paused batches, and conductors that are down. */
-import { useEffect, useRef, useState } from "preact/hooks";
-import { fleet, kindOf } from "../state/nodes";
+/** The home of the fleet from GET /v1/attention alone: what needs a person, the work, the states, the trend. */
+import { useEffect, useState } from "preact/hooks";
+import { STATES } from "../facts";
+import { duration } from "../state/clock";
+import { fleet } from "../state/nodes";
 import { href, path } from "../state/route";
-import { get, may, passing } from "../wire/api";
+import { ask, type Fault, get, may } from "../wire/api";
 import { type Json } from "../wire/json";
-import { openLift, openStop, openVerb } from "./openers";
-import { useDocument } from "./read";
-import { advice, Ago, bdi, link, nodeAddress, nodeLink, State } from "./text";
-import { batchTitle, FAILED_STATES, many, nameOf, OVERDUE, stopOf, sum, verb, wording } from "./words";
+import { openCause } from "./bulk";
+import { openVerb } from "./openers";
+import { Ago, bdi, link, nodeLink } from "./text";
+import { say } from "./toasts";
+import { expected, KINDS, many, OVERDUE, sum, verb, wording } from "./words";
 
-const EACH = 5;
-/** Failed nodes whose `why` is read to find those that need a person. */
-const MOST_WHYS = 50;
-const READ_MS = 30000;
-const REPEAT_MS = 5000;
+/** Causes and batches that are shown before all are asked for: with the others 150 pixels. */
+const EACH = 3;
+const LOOK_MS = 500;
+const EVENT_MS = 5000;
+const QUIET_MS = 15_000;
+/** The service keeps its answer so long, so it may lack what an event has told since. */
+const KEPT_MS = 2000;
+/** Smallest share of the bar, in percent, that has room for its word. */
+const WORD_SHARE = 12;
+const MARKS: Record<string, string> = { overdue: "◷", health: "!" };
 
 /** @returns why its last run has failed */
 export function failureOf(node: Json): string {
@@ -21,233 +29,222 @@ export function failureOf(node: Json): string {
   return error?.cause?.text ?? error?.text ?? code ?? "";
 }
 
-/** @param props `brief`: only the counts, until all are asked for */
+/** The document: read again 5 s after the last time if there were events, and now and then without. */
+function useHome(): Json | null {
+  const [body, setBody] = useState(null as Json | null);
+  useEffect(() => {
+    let at = -Infinity;
+    let heard = fleet.heard.count;
+    let heardAt = -Infinity;
+    let allowed = false;
+    let over = false;
+    const look = () => {
+      const now = performance.now();
+      if (heard !== fleet.heard.count) heardAt = now;
+      heard = fleet.heard.count;
+      if (!allowed || document.hidden || now - at < (heardAt + KEPT_MS > at ? EVENT_MS : QUIET_MS)) return;
+      at = now;
+      // What was read stays while the service is away.
+      get("/v1/attention").then(
+        (answer) => over || setBody(answer.body),
+        () => undefined,
+      );
+    };
+    void may("baremetal:attention:get").then((found) => {
+      allowed = found;
+      look();
+    });
+    const timer = setInterval(look, LOOK_MS);
+    return () => {
+      over = true;
+      clearInterval(timer);
+    };
+  }, []);
+  return body;
+}
+
+/** @param props `brief`: only the numbers, until all are asked for */
 export function Attention({ brief }: { brief: boolean }) {
   const [all, setAll] = useState(false);
-  const down = useRead("baremetal:conductor:get", "/v1/conductors", "conductors").filter(
-    (conductor) => !conductor.alive,
-  );
-  const paused = useRead(
-    "baremetal:batch:list",
-    "/v1/batches?state=paused&fields=uuid,name,waves,request,paused_by",
-    "batches",
-  );
-  void fleet.slowTick.value;
-  const failedHere = nodesWhere((node) => kindOf(node) === "fail");
-  const overdueHere = nodesWhere((node) => fleet.overdue.value.has(node.uuid));
-  const heldHere = nodesWhere(
-    (node) => fleet.holds.value.has(node.uuid),
-    (node) => fleet.holds.value.get(node.uuid)?.[0].created_at,
-  );
-  const cut = all ? Infinity : brief ? 0 : EACH;
-  const whys = useRef(new Map()).current as Map<string, Json>;
-  const whyOf = (node: Json) => whys.get(momentOf(node));
-  const failedRows: Json[] = [];
-  const retriedRows: Json[] = [];
-  for (const node of failedHere.slice(0, all ? cut : MOST_WHYS)) {
-    if (failedRows.length >= cut) break;
-    (whyOf(node)?.waits_for?.what === "retry" ? retriedRows : failedRows).push(node);
-  }
-  const overdueRows = overdueHere.slice(0, cut);
-  useWhys(whys, [...failedRows, ...retriedRows, ...overdueRows]);
-  // Numbers of the whole fleet, also when only some of its nodes are held here.
-  const counted = fleet.counts.value;
-  const failed = counted ? sum(FAILED_STATES.map((state) => counted.get(state) ?? 0)) : failedHere.length;
-  const overdue = fleet.overdue.value.size;
-  const held = fleet.holds.value.size;
-  const counts = [
-    failed && (
-      <>
-        <a href={href("/v1/nodes", { provision_state: FAILED_STATES.join() })}>▲ {failed} failed</a>{" "}
-      </>
-    ),
-    overdue && (
-      <>
-        <a href="#/v1/runs?overdue=true">◷ {overdue} overdue</a>{" "}
-      </>
-    ),
-    held && (
-      <>
-        <a href="#/v1/nodes?held=true">■ {held} held</a>{" "}
-      </>
-    ),
-    paused.length && (
-      <>
-        <a href="#/v1/batches">■ {paused.length} paused</a>{" "}
-      </>
-    ),
-    down.length && <a href="#/v1/doctor">! {many(down.length, "conductor")} down</a>,
-  ].filter(Boolean);
-  if (!counts.length) return <p class="attention none">Nothing needs attention.</p>;
-  const rowOf = (node: Json) => failedRow(node, whyOf(node));
-  const groups = [
-    [
-      "Needs a person",
-      [
-        ...overdueRows.map((node) => overdueRow(node, whyOf(node))),
-        ...failedRows.map(rowOf),
-        ...paused.map((batch) => (
-          <li>
-            {link(path("batches", batch.uuid), batchTitle(batch))}
-            <span class="says">■ This batch is paused: {bdi(batch.paused_by)}.</span>
-          </li>
-        )),
-        ...down.map((conductor) => (
-          <li>
-            {link(path("conductors", conductor.hostname), conductor.hostname)}
-            <span class="says">! This conductor gives no sign of life.</span>
-            <a class="button" href="#/v1/doctor">
-              Doctor
-            </a>
-          </li>
-        )),
-      ],
-    ],
-    ["Goes on by itself", retriedRows.slice(0, cut).map(rowOf)],
-    ["Held", heldHere.slice(0, cut).map(heldRow)],
-  ] as [string, any[]][];
+  const home = useHome();
+  if (!home) return null;
+  const now = [...home.causes.map(causeRow), ...(home.conductors ?? []).map(conductorRow)];
+  const work = (home.batches ?? []).map(batchRow);
+  const cut = all ? Infinity : EACH;
+  const more = now.length > EACH || work.length > EACH || brief;
   return (
     <section class="attention" aria-labelledby="attention-title">
-      <h2 id="attention-title">Needs attention</h2>
-      <span class="counts">{counts}</span>
-      {(brief || Math.max(failedHere.length, overdueHere.length, heldHere.length) > EACH) && (
-        <button class="quiet" onClick={() => setAll(!all)}>
-          {all ? "show fewer" : "show all"}
-        </button>
+      <h2 id="attention-title" class="unseen">
+        Needs attention
+      </h2>
+      {brief && !all ? (
+        <p>{numbers(home)}</p>
+      ) : (
+        <>
+          <Part title="Now" rows={now.slice(0, cut)} none="Nothing needs attention." />
+          <Part title="Work" rows={work.slice(0, cut)} />
+          <Fleet of={home} />
+        </>
       )}
-      {(all || !brief) && (
-        <div>
-          {overdueRows.length > 0 && <p class="small">{OVERDUE}</p>}
-          {groups.map(
-            ([title, rows]) =>
-              rows.length > 0 && (
-                <>
-                  <h3>{title}</h3>
-                  <ul aria-label={title}>{rows}</ul>
-                </>
-              ),
-          )}
-        </div>
+      {more && (
+        <button class="quiet" onClick={() => setAll(!all)}>
+          {all ? "show fewer" : `show all${brief ? "" : ` ${many(now.length + work.length, "line")}`}`}
+        </button>
       )}
     </section>
   );
 }
 
-/** @param at a time; the newest is the first */
-function nodesWhere(
-  accepts: (node: Json) => boolean,
-  at: (node: Json) => string = (node) => node.provision_updated_at,
-) {
-  return [...fleet.nodes.values()].filter(accepts).sort((a, b) => String(at(b)).localeCompare(String(at(a))));
+function Part({ title, rows, none }: { title: string; rows: any[]; none?: string }) {
+  if (!rows.length && !none) return null;
+  return (
+    <div class="part">
+      <h3>{title}</h3>
+      {rows.length ? <ul aria-label={title}>{rows}</ul> : <p>{none}</p>}
+    </div>
+  );
 }
 
-/** @returns a list, read now and then */
-function useRead(rule: string, from: string, name: string): Json[] {
-  const [allowed, setAllowed] = useState(false);
-  useEffect(() => void may(rule).then(setAllowed), []);
-  return useDocument(allowed ? from : null, { each: READ_MS }).body?.[name] ?? [];
-}
-
-/** @returns what one `why` is of: a node in a state, at a step, with its holds */
-const momentOf = ({ uuid, provision_state: state, provision_updated_at: at, maintenance }: Json): string =>
+const numbers = ({ needs_human: needs, causes, batches }: Json) =>
   [
-    uuid,
-    state,
-    at,
-    maintenance,
-    stopOf(fleet.under.value.get(uuid)),
-    fleet.under.value.get(uuid)?.place?.ordinal,
-    fleet.holds.value.get(uuid)?.length,
-  ].join();
+    needs ? `▲ ${many(needs)} ${needs === 1 ? "needs" : "need"} a person` : "Nothing needs attention.",
+    causes.length && many(causes.length, "cause"),
+    batches?.length && many(batches.length, "batch").replace("batchs", "batches"),
+  ]
+    .filter(Boolean)
+    .join(" · ");
 
-/**
- * Read the `why` of nodes once for each state and step that they come to, and forget those of others.
- * @param whys by moment; empty while it is read
- */
-function useWhys(whys: Map<string, Json>, nodes: Json[]) {
-  const [, draw] = useState({});
-  const moments = new Set(nodes.map(momentOf));
-  useEffect(() => () => whys.clear(), []);
-  useEffect(() => {
-    for (const moment of whys.keys()) if (!moments.has(moment)) whys.delete(moment);
-    for (const moment of moments) {
-      /** @param known what is known, unless another has taken its place */
-      const read = (known: Json) => {
-        if (whys.get(moment) !== known) return;
-        if (known.says && document.hidden) return void setTimeout(read, READ_MS, known);
-        get(path("nodes", moment.slice(0, 36), "why")).then(
-          ({ body }) => {
-            if (whys.get(moment) === known) whys.set(moment, body);
-            draw({});
-            // The service may give a retry up without an event.
-            if (body.waits_for?.what === "retry") setTimeout(read, READ_MS, body);
-          },
-          (fault) => passing(fault) && setTimeout(read, REPEAT_MS, known),
-        );
-      };
-      if (whys.has(moment)) continue;
-      const none = {};
-      whys.set(moment, none);
-      read(none);
-    }
-  });
+/** A cause: how many nodes, what, which, since when, and what can be done with all of them. */
+function causeRow(cause: Json) {
+  const { kind, nodes, retrying, silenced, sample, text, example, verbs, usual_p90: usual } = cause;
+  const target = kind === "overdue" ? "" : (verbs[0] ?? "");
+  const parts = [
+    retrying && `${retrying} retried by the service`,
+    silenced && `${silenced} silenced`,
+    usual && `usually ${duration(usual)}`,
+  ].filter(Boolean);
+  return (
+    <li key={kind + cause.cause}>
+      <span class="says" title={[example, wording(cause.do)].filter(Boolean).join("\n")}>
+        <b class={kind === "health" ? "" : "danger"}>
+          {MARKS[kind] ?? "▲"} {nodes} {whatOf(cause)}
+        </b>
+        {kind === "overdue" ? <span title={OVERDUE}> · past 3 times the usual</span> : <> · {bdi(text)}</>}
+        {parts.length > 0 && <> · {parts.join(", ")}</>}
+      </span>
+      <span class="sample">
+        {sample.map((node: Json) => (
+          <>{nodeLink(node)} </>
+        ))}
+        {nodes > sample.length && "…"}
+      </span>
+      <span class="age">
+        {nodes > 1 && cause.first_at && "oldest "}
+        <Ago at={cause.first_at} />
+      </span>
+      {cause.href && (
+        <a class="button" href={`#${cause.href}`}>
+          Open {nodes}
+        </a>
+      )}
+      {target && cause.href && (
+        <button onClick={() => act(cause, target)}>{`${verb(target)} ${nodes}…`}</button>
+      )}
+    </li>
+  );
 }
 
-/** A node that needs somebody: its state, why, since when, the act to use. */
-const row = (
-  node: Json,
-  at: string | undefined,
-  mark: any,
-  says: string,
-  why: Json | undefined,
-  label: any,
-  act: () => void,
-) => (
-  <li key={node.uuid}>
-    {nodeLink(node)} <State state={node.provision_state} />
-    <span class="says" title={says}>
-      {mark} {bdi(says)} <b>{stopOf(fleet.under.value.get(node.uuid))}</b> {advice(why)}
-    </span>{" "}
-    <Ago at={at} />
-    {label && <button onClick={act}>{label}…</button>}
-    <a class="button" href={nodeAddress(node)}>
-      Why
+/** @returns what has happened to the nodes of a cause */
+function whatOf({ kind, verb: done, step }: Json) {
+  if (kind === "fault" || kind === "health") return kind;
+  const at = step ? ` at ${step}` : "";
+  return bdi(kind === "overdue" ? `overdue${at}` : `${done ?? "operation"} failed${at}`);
+}
+
+/** Open the dialog of one node, or of a batch with the nodes of the cause. */
+function act(cause: Json, target: string) {
+  const [first] = cause.sample;
+  const known = fleet.nodes.get(first?.uuid);
+  if (cause.nodes === 1 && known) openVerb(known, target);
+  else openCause(cause, target).catch(({ message }: Fault) => say(message));
+}
+
+const conductorRow = ({ hostname, seen_at: at }: Json) => (
+  <li key={hostname}>
+    <span class="says">
+      <b class="danger">! conductor {link(path("conductors", hostname), hostname)}</b> gives no sign of life
+    </span>
+    <span class="age">
+      <Ago at={at} />
+    </span>
+    <a class="button" href="#/v1/doctor">
+      Doctor
     </a>
   </li>
 );
 
-/** @returns the first of these verbs that is possible */
-const possible = (why: Json | undefined, ...wanted: string[]): string =>
-  wanted.find((target) => why?.verbs?.some((choice: Json) => choice.target === target && !choice.refused)) ??
-  "";
-
-function failedRow(node: Json, why: Json | undefined) {
-  // Another verb could lose an instance.
-  const target = possible(why, "retry", why?.run?.verb, "manage");
-  const says = why?.says ? wording(why.says) : failureOf(node);
-  return row(node, node.provision_updated_at, "", says, why, target && verb(target), () =>
-    openVerb(node, target),
+function batchRow({ uuid, name, state, nodes, done, failed, ends_at: ends, paused_by: by }: Json) {
+  const own = path("batches", uuid);
+  const ended = done + failed;
+  const paused = state === "paused";
+  const pause = () =>
+    ask("PUT", `${own}/state`, { body: { target: "pause" } }).then(
+      () => say("The batch is paused.", href(own)),
+      ({ message }: Fault) => say(message),
+    );
+  return (
+    <li key={uuid}>
+      <span class="says">
+        {link(own, name ?? `batch of ${many(nodes)}`)}{" "}
+        <progress aria-label={`Ended nodes of ${name ?? uuid}`} max={nodes} value={ended} /> {ended}/{nodes}
+        {failed > 0 && <b class="danger"> ▲{failed}</b>}
+        {paused && <b class="held-mark"> ■ paused{by ? <>: {bdi(by)}</> : ""}</b>}
+        {ends && ` · ${expected({ ends_at: ends }, true)}`}
+      </span>
+      {state === "running" && <button onClick={pause}>Pause</button>}
+    </li>
   );
 }
 
-function overdueRow(node: Json, why: Json | undefined) {
-  // A stop waits for the end of the step.
-  const abort = possible(why, "abort");
-  return row(
-    node,
-    node.provision_updated_at,
-    <b>◷ Overdue</b>,
-    wording(why?.says),
-    why,
-    why?.run && verb(abort || "stop"),
-    () => (abort ? openVerb(node, abort) : openStop({ own: path("nodes", node.uuid), name: nameOf(node) })),
-  );
-}
-
-function heldRow(node: Json) {
-  const holds = fleet.holds.value.get(node.uuid) ?? [];
-  const says = holds.map((hold) => `${hold.kind}: ${hold.reason}`).join("; ");
-  return row(node, holds[0]?.created_at, <b class="held-mark">■ HELD</b>, says, undefined, "Lift hold", () =>
-    openLift({ own: path("nodes", node.uuid), name: nameOf(node), holds }),
+/** All nodes by state as one bar, the silenced ones, and the failures of a day. */
+function Fleet({ of: { fleet: states, of: all, silenced, failures } }: { of: Json }) {
+  const found = Object.entries(states as Record<string, number>);
+  const words = found.map(([state, count]) => `${state} ${count}`);
+  const quiet = Object.entries(silenced as Record<string, number>).filter(([, count]) => count);
+  const failed: number[] = failures.counts;
+  const most = Math.max(1, ...failed);
+  const total = sum(failed);
+  return (
+    <div class="part">
+      <h3>Fleet</h3>
+      <div class="fleet-line">
+        <span class="fleet-bar" role="img" aria-label={`Nodes by state: ${words.join(", ")}`}>
+          {found.map(([state, count]) => {
+            const share = (100 * count) / Math.max(1, all);
+            const kind = STATES[state] ?? "stable";
+            return (
+              <span class={`state ${kind}`} style={{ flexGrow: count }} title={`${state} ${count}`}>
+                {share >= WORD_SHARE && `${KINDS[kind]} ${state} ${count}`}
+              </span>
+            );
+          })}
+        </span>
+        {quiet.length > 0 && (
+          <span class="small">{`silenced: ${quiet.map(([why, count]) => `${count} ${why}`).join(", ")}`}</span>
+        )}
+        <span class="small">{many(total, "failure")} in 24 h</span>
+        <svg
+          class="trend"
+          viewBox="0 0 96 20"
+          role="img"
+          aria-label={`Failed runs of the last 24 hours, hour by hour: ${failed.join(", ")}`}
+        >
+          {failed.map((count, hour) => {
+            const height = count ? Math.max(2, (20 * count) / most) : 1;
+            return <rect x={hour * 4} y={20 - height} width="3" height={height} />;
+          })}
+        </svg>
+      </div>
+    </div>
   );
 }

@@ -1,6 +1,7 @@
 /** Acts on the selected nodes: a batch, or one request for each where there is no batch. */
 import { fleet, predicate, remote, selectedNodes, selection, selectNone } from "../state/nodes";
 import { route } from "../state/route";
+import { get } from "../wire/api";
 import { type Json } from "../wire/json";
 import { show } from "./dialog";
 import { lazy } from "./lazy";
@@ -53,6 +54,16 @@ function openBatch(nodes: Json[], offered = verbsFrom(new Set(nodes.map((node) =
       example={nodes[0]?.uuid}
     />
   ));
+}
+
+/**
+ * Begin a batch with the nodes that stand in a failure of a cause, but for those that are held.
+ * @param cause of the document of attention
+ */
+export async function openCause({ cause, sample }: Json, target: string) {
+  const { body } = await get(`/v1/stats/nodes?by=provision_state&held=false&cause=${cause}`);
+  const of = { nodes: { cause, held: false }, expect: body.of };
+  show(() => <BatchDialog of={of} count={body.of} names={[]} offered={[target]} example={sample[0]?.uuid} />);
 }
 
 /**
