@@ -80,6 +80,21 @@ def call_followers(conn: Connection, node: str, values: RowView) -> None:
         follow(conn, node, values)
 
 
+def write_node(
+    conn: Connection, statement: prepared.Write, node: str, values: RowView, guard: RowView
+) -> int:
+    """Write columns of a node, and call each follower; return the number of rows.
+
+    Every statement that writes other columns than those of locks and power passes here.
+
+    :param guard: parameters of the statement, and columns that followers do not read.
+    """
+    count = statement.execute(conn, {**values, **guard})
+    if count:
+        call_followers(conn, node, values)
+    return count
+
+
 class Transactions(Protocol):
     """Reads and writes of a database, which is all that a conductor's work needs."""
 

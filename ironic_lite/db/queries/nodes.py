@@ -14,7 +14,7 @@ from ironic_lite import errors, records
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults, prepared
-from ironic_lite.db.engine.session import Connection, call_followers
+from ironic_lite.db.engine.session import Connection, write_node
 from ironic_lite.db.queries import holds, paging, runs
 from ironic_lite.db.queries.paging import unindexed
 from ironic_lite.db.queries.resources import is_uuid
@@ -293,11 +293,7 @@ def insert(conn: Connection, values: RowView) -> None:
     :raises errors.ChassisNotFound:
     """
     row = {"created_at": clock.now(), **values}
-    try:
-        _INSERT.execute(conn, row)
-    except sa.exc.IntegrityError as error:
-        raise _node_refused(error, row) from error
-    call_followers(conn, row["uuid"], row)
+    _write(conn, _INSERT, row["uuid"], row, {})
 
 
 def edit(conn: Connection, uuid: str, values: RowView, *, generation: int) -> None:
@@ -315,9 +311,8 @@ def edit(conn: Connection, uuid: str, values: RowView, *, generation: int) -> No
     :raises errors.ChassisNotFound:
     """
     guard = {"k_uuid": uuid, "k_generation": generation}
-    if not _update_node(conn, _EDIT, {"updated_at": clock.now(), **values, **guard}):
+    if not _write(conn, _EDIT, uuid, {"updated_at": clock.now(), **values}, guard):
         raise _edit_refused(conn, uuid)
-    call_followers(conn, uuid, values)
 
 
 def forget_power(conn: Connection) -> None:
@@ -353,9 +348,8 @@ def save(
     :raises errors.Duplicate: a unique value is taken.
     """
     guard = {"k_uuid": node_uuid, "k_token": token, "updated_at": at or clock.now()}
-    if not _update_node(conn, _SAVE, {**values, **guard}):
+    if not _write(conn, _SAVE, node_uuid, values, guard):
         raise errors.LockLost(node=node_uuid)
-    call_followers(conn, node_uuid, values)
 
 
 def saved(conn: Connection, node_uuid: str, *, at: datetime.datetime) -> bool:
@@ -378,16 +372,14 @@ def delete(conn: Connection, uuid: str, *, token: str) -> None:
         raise errors.LockLost(node=uuid)
 
 
-def _update_node(conn: Connection, statement: prepared.Write, values: Row) -> int:
+def _write(
+    conn: Connection, statement: prepared.Write, uuid: str, values: RowView, guard: RowView
+) -> int:
     try:
-        return statement.execute(conn, values)
+        return write_node(conn, statement, uuid, values, guard)
     except sa.exc.IntegrityError as error:
-        raise _node_refused(error, values) from error
-
-
-def _node_refused(error: sa.exc.IntegrityError, values: Row) -> Exception:
-    missing = errors.ChassisNotFound(chassis=values.get("chassis_uuid"))
-    return faults.refused(error, models.nodes, "node", values, missing)
+        missing = errors.ChassisNotFound(chassis=values.get("chassis_uuid"))
+        raise faults.refused(error, models.nodes, "node", values, missing) from error
 
 
 # -- the lock --------------------------------------------------------------------------------

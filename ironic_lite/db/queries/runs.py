@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from ironic_lite import errors
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import prepared
-from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.engine.session import Connection, write_node
 from ironic_lite.db.queries import paging
 from ironic_lite.db.tables import models
 from ironic_lite.records import Run, RunStep
@@ -450,7 +450,7 @@ def save_unless_stopped(
     """
     mine = {"k_uuid": node_uuid, "k_token": token}
     guard = {**mine, "k_stop": known, "updated_at": at}
-    if _SAVE_UNLESS_STOPPED.execute(conn, {**values, **guard}):
+    if write_node(conn, _SAVE_UNLESS_STOPPED, node_uuid, values, guard):
         return
     found = conn.execute(_GET_STOP, mine).first()
     if found is None:
