@@ -188,7 +188,7 @@ FOLLOWED = {"/events"}
 KEPT = {"/attention", "/doctor", "/stats/nodes", "/stats/steps"}
 """Answers that a process makes once in a while, for all requests."""
 BOUNDED = {"/search", "/webhooks", "/webhooks/{ident}/failed"}
-"""Lists of at most a hundred rows, read by at most four statements."""
+"""Lists of at most a hundred rows, whose own tests count their statements."""
 OF_ONE_ROW = {
     *("", "/runbooks/{ident}/traits", "/drivers/{name}", "/conductors/{hostname}/counters"),
     *("/nodes/{ident}/why", "/whoami"),

@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database, call_followers
-from ironic_lite.db.queries import nodes, reports
+from ironic_lite.db.queries import nodes, reports, runs
 from ironic_lite.db.tables import models
 from ironic_lite.features.search import rows
 from tests.support.database_rows import add_node, get_node, lock_node
@@ -40,8 +39,13 @@ def values(database: Database, text: str, limit: int = 100, **more: Any) -> list
     """Return the values that a query finds, in their order."""
     given: dict[str, Any] = {"project": None, "readable": {}, **more}
     settle(database)
-    hits, _ = database.read(lambda conn: rows.search(conn, text, limit=limit, **given))
+    hits, _ = database.read(lambda conn: rows.search(conn, [text], limit=limit, **given))
     return [hit.value for hit in hits]
+
+
+def waiting(database: Database) -> list[str]:
+    """Return the nodes whose terms are not made."""
+    return [change.uuid for change in database.read(lambda conn: rows.changes(conn, 10))]
 
 
 def test_terms_are_ordered_by_code_points(database: Database) -> None:
@@ -65,8 +69,15 @@ def test_each_write_of_a_node_moves_its_terms(database: Database) -> None:
     saved = {"properties": {"vendor": "Acme"}}
     database.write(lambda conn: nodes.save(conn, node, saved, token="t-1"))
     assert values(database, "acme") == ["Acme"]
+    at = clock.now()
+    begun = {"properties": {"vendor": "Bolt"}}
+    database.write(
+        lambda conn: runs.save_unless_stopped(conn, node, begun, token="t-1", at=at, known=None)
+    )
+    assert values(database, "acme") == []
+    assert values(database, "bolt") == ["Bolt"]
     database.write(lambda conn: nodes.delete(conn, node, token="t-1"))
-    assert values(database, "team-a") == values(database, "acme") == []
+    assert values(database, "team-a") == values(database, "bolt") == []
 
 
 def test_transaction_that_fails_leaves_the_terms(database: Database) -> None:
@@ -162,12 +173,127 @@ def test_threads_that_settle_together_leave_the_right_terms(database: Database) 
     assert database.read(lambda conn: rows.changes(conn, 10)) == []
 
 
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"a" * 121: "x1", "a" * 121 + " b": "x1"},
+        {"a": ["İ" + "a" * 61 + " y", "İ" + "a" * 61]},
+        {"a": ["b" * 63 + " c", "b" * 63]},
+    ],
+)
+def test_cut_texts_are_not_equal_for_a_database(database: Database, extra: Any) -> None:
+    add_node(database, extra=extra, name="cut-1")
+    assert values(database, "cut-1") == ["cut-1"]
+    assert waiting(database) == []
+
+
+def test_id_that_is_given_again_is_another_change(database: Database) -> None:
+    add_node(database, name="one-1")
+    some = database.read(lambda conn: rows.changes(conn, 10))
+    settle(database)
+    other = add_node(database, name="two-1")
+    again = models.search_changes.update().values(id=some[0].id)  # as SQLite gives it
+    database.write(lambda conn: conn.execute(again))
+    database.write(lambda conn: rows.settle(conn, some))
+    assert waiting(database) == [other]
+
+
+@pytest.mark.parametrize("side", ["owner", "lessee"])
+def test_new_owner_never_finds_old_terms(database: Database, side: str) -> None:
+    given: Any = {side: "team-a", "extra": {"rack": "secret-a"}}
+    node = add_node(database, name="n-1", **given)
+    assert values(database, "secret", project="team-a") == ["secret-a"]
+    change = {side: "team-b", "extra": {"rack": "public-b"}}
+    database.write(lambda conn: nodes.edit(conn, node, change, generation=0))
+
+    def found(text: str) -> list[str]:
+        readable: dict[str, rows.Sides] = {}
+        given: Any = {"limit": 9, "project": "team-b", "readable": readable}
+        hits, _ = database.read(lambda conn: rows.search(conn, [text], **given))
+        return [hit.value for hit in hits]
+
+    assert found("secret") == []  # before the terms are made again
+    settle(database)
+    assert found("secret") == []
+    assert found("public") == ["public-b"]
+
+
+def test_each_hit_counts_once(database: Database) -> None:
+    add_node(database, description="gpu gpu-2 gpu-3 gpu-4", name="a-1")
+
+    def search(text: str, limit: int) -> tuple[int, bool]:
+        given: Any = {"limit": limit, "project": None, "readable": {}}
+        hits, more = database.read(lambda conn: rows.search(conn, [text], **given))
+        return len(hits), more
+
+    settle(database)
+    assert search("gpu", 1) == (1, False)
+    add_node(
+        database, extra={"k": [" ".join(f"w{n:02d}" for n in range(m, m + 16)) for m in (0, 16)]}
+    )
+    for number in range(5):
+        add_node(database, name=f"w9-{number}")
+    settle(database)
+    assert search("w", 100) == (7, False)
+    assert search("w", 7) == (7, False)
+    assert search("w", 6) == (6, True)
+
+
+def test_equal_values_are_first_and_the_order_is_total(database: Database) -> None:
+    uuids = [f"{n}0000000-0000-4000-8000-000000000000" for n in range(4)]
+    for uuid, description in zip(uuids, ("a gpu", "gpu", "gpu-1", "gpu"), strict=True):
+        add_node(database, uuid=uuid, description=description)
+    settle(database)
+    given: Any = {"limit": 9, "project": None, "readable": {}}
+    hits, _ = database.read(lambda conn: rows.search(conn, ["gpu"], **given))
+    assert [(hit.value, hit.uuid[0]) for hit in hits] == [
+        ("gpu", "1"),
+        ("gpu", "3"),
+        ("a gpu", "0"),
+        ("gpu-1", "2"),
+    ]
+
+
+def test_whole_uuid_is_first(database: Database) -> None:
+    wanted = "90000000-0000-4000-8000-000000000000"
+    add_node(database, extra={"parent": wanted})
+    add_node(database, uuid=wanted)
+    settle(database)
+    given: Any = {"limit": 1, "project": None, "readable": {}}
+    hits, more = database.read(lambda conn: rows.search(conn, [wanted], **given))
+    assert ([hit.field for hit in hits], more) == (["uuid"], True)
+
+
 def test_search_uses_the_index(database: Database) -> None:
     """A plan of three nodes proves nothing on the servers, so only SQLite is asked."""
     if database.kind != "sqlite":
         pytest.skip("a plan of few rows does not show an index")
-    text = "EXPLAIN QUERY PLAN SELECT * FROM search_terms t JOIN nodes n ON n.uuid = t.node_uuid "
-    text += "WHERE t.term >= 'a' AND t.term < 'b' ORDER BY t.term LIMIT 5"
-    plan = database.read(lambda conn: str(conn.execute(sa.text(text)).all()))
-    assert "ix_search_terms_term" in plan
-    assert "TEMP B-TREE" not in plan
+    limited: dict[str, rows.Sides] = {"inventory": {"owner": "a", "lessee": None}}
+
+    def plans(project: str | None, *, few: bool) -> list[str]:
+        made = rows.statements("ab", project, limited, few=few)
+        texts = []
+        for statement, given in made:
+            sql = statement.compile(database.engine)
+            named = sql.construct_params({**given, "limit_": 5})
+            values = [named[name] for name in sql.positiontup or ()]
+            explain = f"EXPLAIN QUERY PLAN {sql}"
+            texts.append(
+                database.read(
+                    lambda conn, e=explain, v=values: str(  # type: ignore[misc]
+                        conn.exec_driver_sql(e, tuple(v)).all()
+                    )
+                )
+            )
+        return texts
+
+    for plan in (*plans(None, few=False)[:2], *plans("a", few=False)[:2]):
+        assert "ix_search_terms_term" in plan
+        assert "TEMP B-TREE" not in plan
+    for plan in plans("a", few=True)[:2]:
+        assert "ix_nodes_owner_id" in plan
+        assert "ix_nodes_lessee_id" in plan
+        assert "ix_search_terms_term" not in plan
+        assert "SCAN" not in plan
+    for plan in plans("a", few=True)[2:] + plans(None, few=False)[2:]:
+        assert "SCAN" not in plan

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite.db.engine.session import followers
+from ironic_lite.conductor.engine.task import Task
+from ironic_lite.db.engine.session import Connection, followers
 from ironic_lite.db.queries import nodes, reports
 from ironic_lite.db.tables import models
-from ironic_lite.features.search import rows
+from ironic_lite.drivers.fake.hardware import FakeBIOS
+from ironic_lite.features.search import rows, work
 from tests.support.conductor_fixture import ConductorFixture
 from tests.support.statements import count_statements
 
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.feature("search")
 def values(rig: ConductorFixture, text: str) -> list[str]:
     """Return the values that a query finds."""
     given: dict[str, Any] = {"limit": 100, "project": None, "readable": {}}
-    hits, _ = rig.database.read(lambda conn: rows.search(conn, text, **given))
+    hits, _ = rig.database.read(lambda conn: rows.search(conn, [text], **given))
     return [hit.value for hit in hits]
 
 
@@ -86,6 +88,63 @@ def test_steps_of_a_clean_change_no_terms(rig: ConductorFixture) -> None:
     rig.sweep("changes for the search")
     rig.clean(node, "bios.factory_reset")
     assert rig.database.read(lambda conn: rows.changes(conn, 10)) == []
+
+
+def test_properties_that_a_step_has_changed_are_found(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The begin of the next step saves what a step has changed."""
+    node = rig.node(name="n-1")
+    rig.sweep("changes for the search")
+    real = FakeBIOS.factory_reset
+    seen: list[str] = []
+
+    def change(self: FakeBIOS, task: Task, **args: Any) -> Any:
+        if not seen:
+            task.node.properties = {**task.node.properties, "vendor": "Acme"}
+        else:
+            rig.sweep("changes for the search")
+        seen.append(str(values(rig, "acme")))
+        return real(self, task, **args)
+
+    monkeypatch.setattr(FakeBIOS, "factory_reset", change)
+    rig.clean(node, "bios.factory_reset", "bios.factory_reset")
+    assert seen == ["[]", "['Acme']"]
+
+
+def test_node_that_fails_stops_no_other_and_its_note_goes(
+    rig: ConductorFixture, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [rig.node(name=f"n-{number}") for number in range(30)]
+    real = rows.repair
+
+    def fail(conn: Connection, node: str) -> None:
+        if node in made[:25]:
+            raise ZeroDivisionError
+        real(conn, node)
+
+    monkeypatch.setattr(rows, "repair", fail)
+    rig.sweep("changes for the search")
+    assert len(values(rig, "n-")) == 5
+    assert rig.database.read(lambda conn: rows.changes(conn, 10)) == []
+    assert caplog.text.count("is not found by all its values: ZeroDivisionError") == 20
+    assert "5 more remarks are left out" in caplog.text
+    caplog.clear()
+    rig.sweep("search terms")
+    assert caplog.text.count("is not found by all its values: ZeroDivisionError") == 20
+
+
+def test_changes_of_other_conductors_are_passed_over(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [rig.node(name=f"n-{number}") for number in range(7)]
+    mine = made[-1]
+    monkeypatch.setattr(work, "_PAGE", 2)
+    monkeypatch.setattr(work.TermRepair, "_is_mine", lambda _self, node: node == mine)
+    rig.sweep("changes for the search")
+    assert values(rig, "n-") == ["n-6"]
+    left = [change.uuid for change in rig.database.read(lambda conn: rows.changes(conn, 10))]
+    assert left == made[:-1]
 
 
 def test_many_changes_are_settled_by_one_sweep(rig: ConductorFixture) -> None:

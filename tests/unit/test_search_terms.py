@@ -46,6 +46,9 @@ def test_texts_within_objects_and_lists_have_their_path() -> None:
         ("redfish_address", "https://ann:hunter2@BMC-7.example.org", "bmc-7.example.org"),
         ("redfish_address", "[fd00::7]:443", "fd00::7"),
         ("redfish_address", "https://[", None),
+        ("redfish_address", "https://hun/ter2:x@bmc", None),
+        ("redfish_address", "https://hun?ter2:x@bmc", None),
+        ("redfish_address", "https://hun#ter2:x@bmc", None),
         ("ipmi_address", "fd00::7", "fd00::7"),
         ("ipmi_address", " 10.0.0.7 ", "10.0.0.7"),
         ("ipmi_target_address", "0x20", None),
@@ -92,6 +95,9 @@ def test_secrets_are_left_out() -> None:
         "setting": {"name": "AdminPassword", "value": "hunter2"},
         "image": "https://ann:hunter2@files.example.org/a?signature=hunter2 next",
         "odd": "http://ann:hun/ter@2:hunter2@files.example.org",
+        "fragment": "https://files.example.org/b#access_token=hunter2",
+        "mail": "https://files.example.org/a?signature=x&mail=a@hunter2",
+        "mark": "https://ann:hun?ter2@files.example.org/",
         "masked": "******",
     }
     found = rules.terms("extra", extra)
@@ -113,6 +119,20 @@ def test_texts_that_databases_refuse_are_changed() -> None:
     assert all(term.term == term.term.strip() for term in found)
 
 
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"a" * 121: "x1", "a" * 121 + " b": "x1"},
+        {"a": ["İ" + "a" * 61 + " y", "İ" + "a" * 61]},
+        {"a": "x" * 63 + " y"},
+    ],
+)
+def test_cut_fields_and_terms_have_no_blank_at_their_end(extra: Any) -> None:
+    found = rules.terms("extra", extra)
+    assert all(text == text.rstrip() for term in found for text in term)
+    assert len({(term.field, term.term) for term in found}) == len(found)
+
+
 def test_values_of_a_node_are_bounded() -> None:
     many = {f"k{n}": f"v{n}" for n in range(200)}
     row: dict[str, Any] = {name: f"{name}-text" for name in rules.COLUMNS}
@@ -131,16 +151,18 @@ def test_terms_of_a_field_are_unique() -> None:
 @pytest.mark.parametrize(
     ("text", "query"),
     [
-        ("  Dell   R640 ", "dell r640"),
-        ("52-54-00-AA-BB-01", "52:54:00:aa:bb:01"),
-        ("525400aabb01", "52:54:00:aa:bb:01"),
-        ("5254.00aa.bb01", "52:54:00:aa:bb:01"),
-        ("5254.00aa", "5254.00aa"),
-        ("%_", "%_"),
+        ("  Dell   R640 ", ["dell r640"]),
+        ("52:54:00:AA:BB:01", ["52:54:00:aa:bb:01"]),
+        ("52-54-00-AA-BB-01", ["52:54:00:aa:bb:01", "52-54-00-aa-bb-01"]),
+        ("525400aabb01", ["52:54:00:aa:bb:01", "525400aabb01"]),
+        ("5254.00aa.bb01", ["52:54:00:aa:bb:01", "5254.00aa.bb01"]),
+        ("5254.00aa", ["5254.00aa"]),
+        ("%_", ["%_"]),
+        ("İ" * 40, ["i̇" * 32]),
     ],
 )
-def test_query_has_one_form(text: str, query: str) -> None:
-    assert rules.query(text) == query
+def test_query_has_the_form_of_terms(text: str, query: list[str]) -> None:
+    assert list(rules.query(text)) == query
 
 
 @pytest.mark.parametrize("text", [None, "", " x ", "x" * 65, "\0\0\0"])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ironic_lite import errors
 from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Request
-from ironic_lite.api.policy.access import OWNERS
+from ironic_lite.api.policy.access import OWNERS, Access
 from ironic_lite.api.resources import pages
 from ironic_lite.api.service import Extension, Service
 from ironic_lite.api.validation import types
@@ -19,15 +20,15 @@ from ironic_lite.features.search import rows, rules
 if TYPE_CHECKING:
     from ironic_lite.api.openapi.parts import Schemas
 
+LOG = logging.getLogger(__name__)
 MOST = 100
 _USUAL = 20
-_PARTS = 5
-_SEES_ALL = "baremetal:node:get:filter_threshold"
-_RULES: Mapping[str, tuple[str, ...]] = {
-    "driver_info": (_SEES_ALL, "baremetal:node:get:driver_info"),
-    "inventory": ("baremetal:node:inventory:get",),
+_SETTLED = 5
+_RULES = {
+    "driver_info": "baremetal:node:get:driver_info",
+    "inventory": "baremetal:node:inventory:get",
 }
-"""Rules for reading a source, of which one suffices; who sees a node reads the other sources."""
+"""Rules for reading a source; a caller who sees a node reads the other sources."""
 
 
 class Search(expose.Controller):
@@ -40,44 +41,43 @@ class Search(expose.Controller):
     @expose.expose("GET", "/search", types.word, types.integer)
     def index(self, request: Request, q: str | None = None, limit: int = _USUAL) -> Json:
         """Return the nodes of which a value, or one of its words, starts with a text."""
-        text = rules.query(q)
+        forms = rules.query(q)
         if not 1 <= limit <= MOST:
             raise errors.InvalidParameter(path="limit", reason=f"must be 1 to {MOST}")
         project = pages.narrowed(request, {}, "node").get("project")
-        readable = _readable(request)
+        readable = _readable(request.access)
         self._settle()
         hits, more = self.service.database.read(
-            lambda conn: rows.search(conn, text, limit=limit, project=project, readable=readable)
+            lambda conn: rows.search(conn, forms, limit=limit, project=project, readable=readable)
         )
         return {"hits": [hit._asdict() for hit in hits], "more": more}
 
     def _settle(self) -> None:
-        """Make the terms of changed nodes; of many at once, conductors make the others.
+        """Make the terms of a few changed nodes, so that a client finds what it has just written.
 
-        While the database refuses writes, these nodes are found by their former values.
+        Conductors make the others, and those that fail here, of which they write a log.
         """
         database = self.service.database
-        for _ in range(_PARTS):
-            some = database.read(lambda conn: rows.changes(conn, rows.TOGETHER))
-            if not some:
-                return
+        some = database.read(lambda conn: rows.changes(conn, _SETTLED))
+        if some:
             try:
                 database.write(functools.partial(rows.settle, some=some))
-            except errors.Unavailable:
-                return
+            except Exception:  # such as a database that refuses writes, or a missing key
+                LOG.debug("The terms of changed nodes are left to conductors", exc_info=True)
 
 
-def _readable(request: Request) -> dict[str, rows.Sides]:
-    """Return the sources that the caller may read only of nodes of a project."""
-    found: dict[str, rows.Sides] = {}
-    for source, names in _RULES.items():
-        sides = [request.access.own_sides(name) for name in names]
-        known = [one for one in sides if one is not None]
-        if len(known) == len(sides):
-            found[source] = {
-                side: next((one[side] for one in known if one[side]), None) for side in OWNERS
-            }
-    return found
+def _readable(access: Access) -> dict[str, rows.Sides]:
+    """Return the sources that the caller may read only of nodes of a project; and ``port``."""
+    limited = {source: access.own_sides(name) for source, name in _RULES.items()}
+    if access.allows("baremetal:node:get:filter_threshold"):
+        del limited["driver_info"]
+    try:
+        project = access.only(kind="port")
+    except errors.Forbidden:
+        limited["port"] = dict.fromkeys(OWNERS)
+    else:
+        limited["port"] = dict.fromkeys(OWNERS, project) if project else None
+    return {source: sides for source, sides in limited.items() if sides is not None}
 
 
 def _answers() -> Mapping[str, Schemas]:

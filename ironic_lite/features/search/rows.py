@@ -5,11 +5,14 @@ search, or soon a conductor, makes the terms: to write some twenty rows of an in
 request that enrolls or changes a node half as much again.
 
 UUIDs and the addresses of ports have indexes of their own, so they have no terms.
+
+A term has the owner and lessee that its node had when the term was made, and is found only while
+they are the same. So a new owner never finds a value of the former one, although terms may be old.
 """
 
 from __future__ import annotations
 
-import logging
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,11 +23,11 @@ from ironic_lite.core.json_types import JsonView, Row, RowView
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection, followers
 from ironic_lite.db.queries import nodes
+from ironic_lite.db.queries.paging import unindexed
 from ironic_lite.db.tables import models
 from ironic_lite.features.search import rules
 from ironic_lite.features.search.rules import Term
 
-LOG = logging.getLogger(__name__)
 TOGETHER = 20
 """Changes that are settled by one transaction, which locks their nodes."""
 
@@ -34,22 +37,38 @@ _PORT = models.ports.c
 _AFTER = "\U0010ffff"
 """The last character: a query with it is behind all texts that the query starts."""
 
+_TEXT = sa.bindparam("k_text", type_=sa.String)
+_OTHER = models.search_terms.alias("other").c
+_FIRST = sa.not_(
+    sa.exists().where(
+        _OTHER.node_uuid == _TERM.node_uuid,
+        _OTHER.field == _TERM.field,
+        _OTHER.term >= _TEXT,
+        _OTHER.term < _TERM.term,
+        _OTHER.value == _TERM.value,
+    )
+)
+"""A hit is the first of the words of its value that start with the query."""
+_FEW = 1000
+
 _MARK = prepared.Write(models.search_changes.insert().inline())
 _CHANGE = models.search_changes.c
 _CHANGES = (
     sa.select(_CHANGE.id, _CHANGE.node_uuid)
+    .where(_CHANGE.id > sa.bindparam("k_after"))
     .order_by(_CHANGE.id)
     .limit(sa.bindparam("limit_", type_=sa.Integer))
 )
 _UNMARK = models.search_changes.delete().where(
-    _CHANGE.id.in_(sa.bindparam("k_ids", expanding=True, type_=sa.BigInteger))
+    _CHANGE.id == sa.bindparam("k_id"), _CHANGE.node_uuid == sa.bindparam("k_node")
 )
+_COLUMNS = (*Term._fields, "owner", "lessee")
 _OF_NODE = _TERM.node_uuid == sa.bindparam("k_node", type_=sa.String)
 _INSERT = prepared.Write(models.search_terms.insert().inline())
 _REMOVE = models.search_terms.delete().where(
     _OF_NODE, _TERM.field == sa.bindparam("k_field"), _TERM.term == sa.bindparam("k_term")
 )
-_STORED = sa.select(_TERM.field, _TERM.term, _TERM.value).where(_OF_NODE)
+_STORED = sa.select(*(_TERM[name] for name in _COLUMNS)).where(_OF_NODE)
 _INVENTORY = sa.select(models.inventories.c.inventory).where(
     models.inventories.c.node_uuid == sa.bindparam("k_node")
 )
@@ -81,19 +100,23 @@ class ChangeNote(NamedTuple):
     uuid: str
 
 
-def changes(conn: Connection, limit: int) -> list[ChangeNote]:
-    """Return the oldest changes whose terms are not made."""
-    return [ChangeNote(*row) for row in conn.execute(_CHANGES, {"limit_": limit})]
+def changes(conn: Connection, limit: int, after: int = 0) -> list[ChangeNote]:
+    """Return the oldest changes whose terms are not made, behind an id."""
+    found = conn.execute(_CHANGES, {"limit_": limit, "k_after": after})
+    return [ChangeNote(*row) for row in found]
 
 
 def settle(conn: Connection, some: Sequence[ChangeNote]) -> None:
     """Make the terms of changed nodes; a change that comes later is a row of its own."""
     for node in sorted({change.uuid for change in some}):  # in one order, against deadlocks
-        try:
-            repair(conn, node)
-        except errors.KeyMissing as why:
-            LOG.warning("Node %s is not found by all its values: %s", node, why)
-    conn.execute(_UNMARK, {"k_ids": [change.id for change in some]})
+        repair(conn, node)
+    unmark(conn, some)
+
+
+def unmark(conn: Connection, some: Sequence[ChangeNote]) -> None:
+    """Remove changes; SQLite may give the id of a removed one to another node's change."""
+    if some:
+        conn.execute(_UNMARK, [{"k_id": change.id, "k_node": change.uuid} for change in some])
 
 
 # -- terms of a node -------------------------------------------------------------------------
@@ -120,20 +143,21 @@ def repair(conn: Connection, node: str) -> None:
         return
     stored = _stored(conn, node)
     if old := stored - right:
-        keys = [{"k_node": node, "k_field": term.field, "k_term": term.term} for term in old]
+        keys = [{"k_node": node, "k_field": field, "k_term": term} for field, term, *_ in old]
         conn.execute(_REMOVE, keys)
     if new := right - stored:
-        _INSERT.insert_all(conn, [{"node_uuid": node, **term._asdict()} for term in new])
+        some = (dict(zip(_COLUMNS, row, strict=True)) for row in new)
+        _INSERT.insert_all(conn, [{"node_uuid": node, **row} for row in some])
 
 
-def _stored(conn: Connection, node: str) -> set[Term]:
-    return {Term(*row) for row in conn.execute(_STORED, {"k_node": node})}
+def _stored(conn: Connection, node: str) -> set[tuple[str, ...]]:
+    return {tuple(row) for row in conn.execute(_STORED, {"k_node": node})}
 
 
-def _right(conn: Connection, node: str, *, lock: bool = False) -> set[Term]:
+def _right(conn: Connection, node: str, *, lock: bool = False) -> set[tuple[str, ...]]:
     row = nodes.get(conn, node, sorted(rules.COLUMNS), lock_row=lock)
     inventory: JsonView | None = conn.execute(_INVENTORY, {"k_node": node}).scalar()
-    return set(rules.all_terms(row, inventory))
+    return {(*term, row["owner"], row["lessee"]) for term in rules.all_terms(row, inventory)}
 
 
 # -- the search ------------------------------------------------------------------------------
@@ -155,7 +179,7 @@ Sides = Mapping[str, str | None]
 
 def search(
     conn: Connection,
-    text: str,
+    forms: Sequence[str],
     *,
     limit: int,
     project: str | None,
@@ -163,72 +187,132 @@ def search(
 ) -> tuple[list[Hit], bool]:
     """Return the first hits, and whether there are more.
 
-    :param text: as `rules.query` returns it.
+    :param forms: as `rules.query` returns them.
     :param project: owns or leases the nodes; None for all nodes.
-    :param readable: sources that the caller may read only of nodes of a project.
+    :param readable: sources, or ``port``, that the caller may read only of nodes of a project.
     """
+    few = project is not None and _owns_few(conn, project)
     hits: dict[Hit, None] = {}
-    for statement, values in _statements(text, project, readable):
-        # Two words of a value may start with the same text, so a hit may have several rows.
-        most = 2 * (limit + 1)
-        rows = conn.execute(statement, {**values, "limit_": most}).all()
-        hits |= dict.fromkeys(Hit(*row) for row in rows)
-        if len(hits) > limit or len(rows) == most:
-            return list(hits)[:limit], True
+    for text in forms:
+        for statement, values in statements(text, project, readable, few=few):
+            # Each statement returns a hit once, so one more than the limit is enough.
+            rows = conn.execute(statement, {**values, "limit_": limit + 1})
+            hits |= dict.fromkeys(Hit(*row) for row in rows)
+            if len(hits) > limit:
+                return list(hits)[:limit], True
     return list(hits), False
 
 
-def _statements(
-    text: str, project: str | None, readable: Mapping[str, Sides]
+def _owns_few(conn: Connection, project: str) -> bool:
+    """Return whether a project has so few nodes that they are better read before the terms."""
+    return conn.execute(_MANY, {"k_node_owner": project, "k_node_lessee": project}).first() is None
+
+
+def statements(
+    text: str, project: str | None, readable: Mapping[str, Sides], *, few: bool
 ) -> list[tuple[sa.Select[Any], Row]]:
-    """Return the selects of a query, the best hits first, and their values."""
-    mine: list[sa.ColumnElement[bool]] = []
-    values: Row = {"k_text": text, "k_after": f"{text}{_AFTER}"}
+    """Return the selects of a query, the best hits first, and their values.
+
+    :param few: the project has few nodes.
+    """
+    values: Row = {"k_text": text, "k_after": f"{text}{_AFTER}", "k_whole": "_" * len(text)}
+    limits = dict(readable)
     if project is not None:
-        mine.append(_owned_or_leased({"owner": project, "lessee": project}, "k_project", values))
-    shown = [
-        sa.or_(
-            _TERM.field < f"{source}.",
-            _TERM.field >= f"{source}/",
-            _owned_or_leased(sides, f"k_{source}", values),
-        )
-        for source, sides in readable.items()
-    ]
-    of_terms = models.search_terms.join(models.nodes, _NODE.uuid == _TERM.node_uuid)
-    made = [_select(of_terms, _TERM.term, _TERM.field, _TERM.value, [*mine, *shown])]
-    if rules.may_start_ident(text):
-        of_ports = models.ports.join(models.nodes, _NODE.uuid == _PORT.node_uuid)
-        made.append(_select(of_ports, _PORT.address, "port.address", _PORT.address, mine))
-        for column in (_NODE.uuid, _NODE.instance_uuid):
-            made.append(_select(models.nodes, column, str(column.key), column, mine))
+        limits["node"] = dict.fromkeys(("owner", "lessee"), project)
+    shape = []
+    for source, sides in sorted(limits.items()):
+        given = {side: one for side, one in sorted(sides.items()) if one is not None}
+        values |= {f"k_{source}_{side}": one for side, one in given.items()}
+        shape.append((source, tuple(given)))
+    of_terms, idents = _selects(tuple(shape), few)
+    if not rules.may_start_ident(text):
+        made = of_terms
+    else:
+        made = [*idents, *of_terms] if rules.is_ident(text) else [*of_terms, *idents]
     return [(statement, values) for statement in made]
 
 
-def _owned_or_leased(sides: Sides, name: str, values: Row) -> sa.ColumnElement[bool]:
-    """Return a condition for nodes of a project; add its values."""
-    given = {side: project for side, project in sides.items() if project is not None}
-    values |= {f"{name}_{side}": project for side, project in given.items()}
-    found = (_NODE[side] == sa.bindparam(f"{name}_{side}", type_=sa.String) for side in given)
+@functools.lru_cache(256)
+def _selects(
+    shape: tuple[tuple[str, tuple[str, ...]], ...],
+    few: bool,  # of the key
+) -> tuple[list[sa.Select[Any]], list[sa.Select[Any]]]:
+    """Return the selects of terms, and those of UUIDs and addresses.
+
+    They are kept, because a select is in cycles of references.
+
+    :param shape: the sources of which the caller reads only nodes of a project, with the sides.
+    """
+    limits = {
+        source: _owned_or_leased(sides, source, indexed=few and source == "node")
+        for source, sides in shape
+    }
+    mine = limits.get("node", sa.true())
+    term = unindexed(_TERM.term) if few else _TERM.term
+    where = [
+        mine,
+        *(_TERM[side].is_not_distinct_from(_NODE[side]) for side in ("owner", "lessee")),
+        *(
+            sa.or_(_TERM.field < f"{source}.", _TERM.field >= f"{source}/", allowed)
+            for source, allowed in limits.items()
+            if source in rules.SOURCES
+        ),
+    ]
+    # A value that is as long as a term is this term.
+    whole = (term == _TEXT, _TERM.value.like(sa.bindparam("k_whole")))
+    joined = models.search_terms.join(models.nodes, _NODE.uuid == _TERM.node_uuid)
+    order = (term, _TERM.value, _TERM.field, _TERM.node_uuid)
+    of_terms = [
+        _select(joined, _TERM.field, _TERM.value, (*chosen, *where), order)
+        for chosen in (whole, (*_starts(term), _FIRST))
+    ]
+    joined = models.ports.join(models.nodes, _NODE.uuid == _PORT.node_uuid)
+    address, allowed = _PORT.address, limits.get("port", sa.true())
+    where = [*_starts(address), allowed, mine]
+    idents = [_select(joined, "port.address", address, where, (address, _PORT.uuid))]
+    for column in (_NODE.uuid, _NODE.instance_uuid):
+        where = [*_starts(column), mine]
+        idents.append(_select(models.nodes, str(column.key), column, where, (column,)))
+    return of_terms, idents
+
+
+def _owned_or_leased(
+    sides: Sequence[str], name: str, *, indexed: bool = False
+) -> sa.ColumnElement[bool]:
+    """Return a condition for nodes of a project."""
+    found = (
+        (_NODE[side] if indexed else unindexed(_NODE[side]))
+        == sa.bindparam(f"k_{name}_{side}", type_=sa.String)
+        for side in sides
+    )
     return sa.or_(sa.false(), *found)
+
+
+def _starts(column: sa.ColumnElement[Any]) -> tuple[sa.ColumnElement[bool], ...]:
+    return (column >= _TEXT, column < sa.bindparam("k_after", type_=sa.String))
 
 
 def _select(
     table: sa.FromClause,
-    column: sa.Column[Any],
     field: str | sa.Column[str],
     value: sa.Column[Any],
     where: Sequence[sa.ColumnElement[bool]],
+    order: Sequence[sa.ColumnElement[Any]],
 ) -> sa.Select[Any]:
-    """Return the select of the values that a query starts, in their order."""
+    """Return the select of hits."""
     shown = sa.literal(field) if isinstance(field, str) else field
     return (
         sa.select(_NODE.uuid, _NODE.name, shown, value, _NODE.provision_state)
         .select_from(table)
-        .where(
-            column >= sa.bindparam("k_text", type_=sa.String),
-            column < sa.bindparam("k_after", type_=sa.String),
-            *where,
-        )
-        .order_by(column)
+        .where(*where)
+        .order_by(*order)
         .limit(sa.bindparam("limit_", type_=sa.Integer))
     )
+
+
+_MANY = (
+    sa.select(_NODE.uuid)
+    .where(_owned_or_leased(("owner", "lessee"), "node", indexed=True))
+    .limit(1)
+    .offset(_FEW)
+)

@@ -33,11 +33,12 @@ _BMC = ("redfish_address", "ipmi_address")
 _VENDOR = ("manufacturer", "product_name", "serial_number")
 _LONGEST_FIELD = 128
 _WORD = re.compile(r"(?<![^\W_])[^\W_]")
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _HALF = len("52:54:00:")
-_TYPED_MAC = re.compile(r"[0-9a-f]{2}([-.]?[0-9a-f]{2}){5}|([0-9a-f]{4}\.){2}[0-9a-f]{4}")
+_MAC = re.compile(r"[0-9a-f]{2}([-.:]?[0-9a-f]{2}){5}|([0-9a-f]{4}\.){2}[0-9a-f]{4}")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _IDENT = re.compile(r"[0-9a-f][0-9a-f:-]*")
 _URL = re.compile(r"://\S*")
+_ARGUMENTS = re.compile(r"[?#]")
 
 
 class Term(NamedTuple):
@@ -55,7 +56,7 @@ def terms(source: str, content: object) -> list[Term]:
     """
     found: dict[tuple[str, str], Term] = {}
     for path, text in islice(_texts(source, content), MOST.get(source, 1)):
-        field = _plain(path)[:_LONGEST_FIELD]
+        field = _cut(_plain(path), _LONGEST_FIELD)
         for term in _ends(text):
             found.setdefault((field, term), Term(field, term, text))
     return list(found.values())
@@ -109,9 +110,11 @@ def _host(address: str) -> str | None:
     except ValueError:
         pass  # a name, or a URL
     try:
-        return urllib.parse.urlsplit(address if "://" in address else f"//{address}").hostname
+        parts = urllib.parse.urlsplit(address if "://" in address else f"//{address}")
     except ValueError:
         return None
+    # A login with a slash ends the host too early, so the host would be a part of the login.
+    return None if "@" in "".join(parts[2:]) else parts.hostname
 
 
 def _of_machine(content: object) -> Iterator[tuple[str, str]]:
@@ -135,11 +138,14 @@ def _value(text: str) -> str:
     """Return the stored form of a value: without logins and arguments of URLs, and not long."""
     if "://" in text:
         text = _URL.sub(lambda found: _without_login(found[0]), text)
-    return _plain(text)[:LONGEST].strip()
+    return _cut(_plain(text))
 
 
 def _without_login(url: str) -> str:
-    return f"://{url[3:].rpartition('@')[2].partition('?')[0]}"
+    place, *arguments = _ARGUMENTS.split(url[3:], maxsplit=1)
+    if "@" in "".join(arguments):  # a login with such a character, or an argument with an address
+        return "://"
+    return f"://{place.rpartition('@')[2]}"
 
 
 def _plain(text: str) -> str:
@@ -149,11 +155,16 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
+def _cut(text: str, most: int = LONGEST) -> str:
+    """Return the begin of a text, without blanks at its end, which MariaDB does not compare."""
+    return text[:most].rstrip()
+
+
 def _ends(value: str) -> Iterator[str]:
     """Yield a value, and what remains of it from each word on, in lower case."""
-    text = value.lower()[:LONGEST]
+    text = _cut(value.lower())  # "İ" becomes two characters
     yield text
-    if _MAC.fullmatch(text):
+    if text.count(":") == 5 and _MAC.fullmatch(text):  # noqa: PLR2004
         yield text[_HALF:]
         return
     if not _is_ip(text):
@@ -171,21 +182,30 @@ def _is_ip(text: str) -> bool:
     return True
 
 
-def query(text: str | None) -> str:
-    """Return the form of a query that terms are compared with.
+def query(text: str | None) -> tuple[str, ...]:
+    """Return the forms of a query that terms are compared with.
+
+    Twelve digits may be a MAC address or a serial number, so they have two forms.
 
     :raises errors.InvalidParameter: it is missing, too short, or too long.
     """
-    plain = _plain(text or "").lower()
-    if not SHORTEST <= len(plain) <= LONGEST:
+    typed = _plain(text or "")
+    if not SHORTEST <= len(typed) <= LONGEST:
         reason = f"must have {SHORTEST} to {LONGEST} characters"
         raise errors.InvalidParameter(path="q", reason=reason)
-    if _TYPED_MAC.fullmatch(plain):
-        digits = re.sub(r"[-.]", "", plain)
-        return ":".join(digits[start : start + 2] for start in range(0, len(digits), 2))
-    return plain
+    plain = _cut(typed.lower())
+    if not _MAC.fullmatch(plain):
+        return (plain,)
+    digits = re.sub(r"[-.:]", "", plain)
+    mac = ":".join(digits[start : start + 2] for start in range(0, len(digits), 2))
+    return tuple(dict.fromkeys((mac, plain)))
 
 
 def may_start_ident(text: str) -> bool:
     """Return whether a query can start a UUID or a MAC address."""
     return _IDENT.fullmatch(text) is not None
+
+
+def is_ident(text: str) -> bool:
+    """Return whether a query is a whole UUID or MAC address."""
+    return bool(_UUID.fullmatch(text) or _MAC.fullmatch(text))

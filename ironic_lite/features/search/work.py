@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from ironic_lite import errors
 from ironic_lite.conductor.service import ConductorService, FeatureWork
 from ironic_lite.conductor.watch.sweep_threads import Sweep
+from ironic_lite.core import log_lines
 from ironic_lite.features.search import rows
 
 LOG = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class TermRepair(FeatureWork):
 
     def announce(self) -> None:
         """Let this conductor's writes keep the terms of nodes."""
-        self._runtime.database.read(rows.attach)
+        self._runtime.database.read(rows.attach)  # its connection has the followers of the engine
 
     def sweeps(self) -> list[Sweep]:
         """Return the sweeps that make and repair terms."""
@@ -48,15 +49,31 @@ class TermRepair(FeatureWork):
 
     def settle(self) -> None:
         """Make the terms of changed nodes: one statement if no node has changed."""
-        database = self._runtime.database
-        while not self._runtime.draining.is_set():
-            some = database.read(lambda conn: rows.changes(conn, _PAGE))
+        remarks: list[str] = []
+        some = self._changes(0)
+        while some and not self._runtime.draining.is_set():
             mine = [change for change in some if self._is_mine(change.uuid)]
             for first in range(0, len(mine), rows.TOGETHER):
-                part = mine[first : first + rows.TOGETHER]
-                database.write(functools.partial(rows.settle, some=part))
-            if not mine:
-                return
+                remarks += self._settle(mine[first : first + rows.TOGETHER])
+            some = self._changes(some[-1].id)
+        _warn(remarks)
+
+    def _changes(self, after: int) -> list[rows.ChangeNote]:
+        return self._runtime.database.read(lambda conn: rows.changes(conn, _PAGE, after))
+
+    def _settle(self, some: list[rows.ChangeNote]) -> list[str]:
+        """Make the terms of nodes; return a remark about each node whose terms cannot be made."""
+        database = self._runtime.database
+        try:
+            database.write(functools.partial(rows.settle, some=some))
+        except errors.Unavailable:
+            raise
+        except Exception as why:  # one node must not stop others
+            if len(some) > 1:
+                return [remark for one in some for remark in self._settle([one])]
+            database.write(functools.partial(rows.unmark, some=some))  # the sweep tries again
+            return [_remark(some[0].uuid, why)]
+        return []
 
     def _is_mine(self, node: str) -> bool:
         return bool(self._ownership.share([{"uuid": node}]))
@@ -65,7 +82,7 @@ class TermRepair(FeatureWork):
         """Look through the nodes, unless a sweep of this day has found nothing to repair."""
         if time.monotonic() < self._due:
             return
-        repaired = failed = 0
+        repaired, remarks = 0, list[str]()
         for count, node in enumerate(self._nodes()):
             if count % _IN_A_ROW == 0 and self._runtime.draining.wait(_PAUSE):
                 return
@@ -73,12 +90,12 @@ class TermRepair(FeatureWork):
                 repaired += self._repair(node)
             except errors.Unavailable:
                 raise
-            except errors.Error as why:  # such as a key that is not configured
-                LOG.warning("Node %s is not found by all its values: %s", node, why)
-                failed += 1
+            except Exception as why:  # such as a key that is not configured
+                remarks.append(_remark(node, why))
+        _warn(remarks)
         if repaired:
             LOG.info("Repaired the search terms of %d nodes", repaired)
-        elif not failed:
+        elif not remarks:
             self._due = time.monotonic() + _DAY
 
     def _nodes(self) -> Iterator[str]:
@@ -96,6 +113,17 @@ class TermRepair(FeatureWork):
         if wrong:
             database.write(lambda conn: rows.repair(conn, node))
         return wrong
+
+
+def _remark(node: str, why: Exception) -> str:
+    """Return why the terms of a node cannot be made; the text of other errors may have values."""
+    said = why if isinstance(why, errors.Error) else type(why).__name__
+    return f"Node {node} is not found by all its values: {said}"
+
+
+def _warn(remarks: list[str]) -> None:
+    for remark in log_lines.some(remarks):
+        LOG.warning("%s", remark)
 
 
 extend = TermRepair

@@ -184,7 +184,11 @@ search_terms = sa.Table(
     metadata,
     column.of_node(),
     sa.Column("field", column.string(128), primary_key=True),  # name, extra.rack ...
-    sa.Column("term", column.string(64), primary_key=True, index=True),  # in lower case
+    sa.Column("term", column.string(64), primary_key=True),  # in lower case
     column.text("value", 64, nullable=False),  # the whole value
+    # The node's owner and lessee when the term was made: only they find it.
+    column.text("owner"),
+    column.text("lessee"),
+    sa.Index("ix_search_terms_term", "term", "value", "field", "node_uuid"),
     **column.OPTIONS,
 )
