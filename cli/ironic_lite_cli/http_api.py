@@ -80,10 +80,10 @@ class Api:
 
     def __init__(self, app: Any) -> None:
         self._client: Any = app.client_manager.baremetal.http_client
-        if isinstance(self._client, SessionClient):
-            wrapped: Any = _Session(self._client.session)
-            self._client.session = wrapped
-        self._retries = getattr(self._client, "conflict_max_retries", None)
+        session: Any = getattr(self._client, "session", None)
+        if isinstance(self._client, SessionClient) and not isinstance(session, _Session):
+            session = _Session(session)
+            self._client.session = session
 
     def get(self, *words: str, **query: object) -> Any:
         """Return the body of ``GET /v1/words...``; arguments that are None are left out.
@@ -109,8 +109,10 @@ class Api:
 
     def send_once(self, method: str, url: str, **more: Any) -> tuple[Any, Any]:
         """Return the answer to one request, and its body; refusals name commands."""
-        # python-ironicclient would repeat every 409, also that of a hold, which no time ends.
-        self._client.conflict_max_retries = self._retries if method == "GET" else 0
+        repeats = getattr(self._client, "conflict_max_retries", None)
+        if method != "GET":
+            # python-ironicclient would repeat every 409, also that of a hold, which no time ends.
+            self._client.conflict_max_retries = 0
         try:
             found: tuple[Any, Any] = self._client.json_request(
                 method, url, timeout=_REQUEST_SECONDS, **more
@@ -118,6 +120,8 @@ class Api:
         except Exception as why:
             why.args = tuple(in_commands(one) if isinstance(one, str) else one for one in why.args)
             raise
+        finally:
+            self._client.conflict_max_retries = repeats
         return found
 
     def run(self, node: str, run: str) -> Json:
