@@ -208,7 +208,7 @@ export function Tree({ of }: { of: unknown }) {
 
 const STATUSES = ["ok", "unknown", "warning", "failed"];
 
-type Check = Answers["/v1/doctor"]["checks"][number];
+export type Check = Answers["/v1/doctor"]["checks"][number];
 
 /** Checks of doctor: what is wrong comes first; checks that say the same are one row that unfolds. */
 export function Checks({ checks }: { checks: Check[] }) {
