@@ -54,7 +54,7 @@ def test_columns_are_part_of_the_address(page: sync_api.Page, live: service.Serv
     page.get_by_label("owner").check()
     page.get_by_label("Data", exact=True).uncheck()
     expect(heads).to_have_text(
-        ["Selected", "Name", "State", "Since", "Under way", "Power", "Class", "Conductor", "owner"]
+        ["", "Name", "State", "Since", "Under way", "Power", "Class", "Conductor", "owner"]
     )
     expect(row(page, "cols-1")).to_contain_text("ann")
     page.keyboard.press("Escape")

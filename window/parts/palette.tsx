@@ -1,9 +1,10 @@
 /** The palette: pages, nodes by name, and acts on the nodes that are shown or selected; the help. */
 import { useEffect, useState } from "preact/hooks";
 import { VERBS } from "../facts";
-import { fleet, followFleet, selectedNodes, type Node } from "../state/nodes";
+import { type Node } from "../pages/fleet";
+import { fleet, followFleet, selectedNodes } from "../state/nodes";
 import { go, href, path, route } from "../state/route";
-import { hitText, useSearch, type Hit } from "../state/search";
+import { type Hit, hitText, useSearch } from "../state/search";
 import { prefs, set } from "../state/settings";
 import { BULK } from "./bulk";
 import { close, show } from "./dialog";
@@ -212,7 +213,7 @@ const HELP = [
   ["/", "filter or search"],
   ["g then f r b e v s d", "pages"],
   ["j k ↑ ↓ Home End", "row"],
-  ["x Shift-↓ Ctrl-A", "select"],
+  ["x Shift-↓ Shift-↑ Ctrl-A", "select; Shift-click selects a range"],
   ["Enter  Esc", "open; close or clear"],
   ["c  y", "copy the page or the row as curl, copy the address"],
   ["1 – 9  w l", "tab of a node; its run, its log"],

@@ -54,6 +54,7 @@ export function Table(props: {
     reveal(box.current, to);
   };
   const keys = (event: KeyboardEvent) => onKey(event, { ...props, at, move });
+  const ticks = useTicks(props);
   const shown = rows.slice(first, last);
   const template = columns.map((column) => column.width ?? "1fr").join(" ");
   const style = { "--columns": onSelect ? `32px ${template}` : template };
@@ -75,7 +76,12 @@ export function Table(props: {
         onFocusIn={() => hold({ focused: true })}
         onFocusOut={() => hold({ focused: false })}
       >
-        <TableHead columns={columns} select={!!onSelect} sort={props.sort} onSort={props.onSort} />
+        <TableHead
+          columns={columns}
+          all={onSelect && <All {...props} />}
+          sort={props.sort}
+          onSort={props.onSort}
+        />
         <div class="body" role="rowgroup" style={bodyStyle(rows.length)}>
           <div role="presentation" style={translated(first)}>
             {shown.map((row, place) => (
@@ -89,7 +95,7 @@ export function Table(props: {
                 checked={selected?.has(id(row))}
                 onOpen={props.onOpen}
                 onFocus={() => setFocus(first + place)}
-                onCheck={onSelect && (() => onSelect(toggled(selected, id(row))))}
+                ticks={onSelect && ticks}
               />
             ))}
           </div>
@@ -110,24 +116,89 @@ function toggled(all: Set<string> | undefined, id: string) {
   return next;
 }
 
+/** The ids of rows from one to another one, whichever is the first. */
+const between = (rows: any[], id: (row: any) => string, one: number, other: number): string[] =>
+  rows.slice(Math.min(one, other), Math.max(one, other) + 1).map(id);
+
+/** A selection with these ids, or without them. */
+function withIds(selected: Set<string> | undefined, ids: string[], on: boolean) {
+  const next = new Set(selected);
+  for (const id of ids) {
+    if (on) next.add(id);
+    else next.delete(id);
+  }
+  return next;
+}
+
+interface Ticks {
+  /** A box is pressed; with Shift it is the end of a range. */
+  toggle: (index: number, range: boolean) => void;
+  /** The pointer goes down on a box, from which it may be drawn over others. */
+  begin: (index: number) => void;
+  /** The pointer comes to a row. */
+  reach: (index: number, pressed: boolean) => void;
+}
+
+/** How boxes are ticked: one, a range to the last one that was pressed, those that the pointer is drawn over. */
+function useTicks({ rows, id, selected, onSelect }: Parameters<typeof Table>[0]): Ticks {
+  /** The last box that was pressed. */
+  const anchor = useRef("");
+  const drag = useRef<{ from: number; on: boolean; moved?: boolean; before: Set<string> | undefined } | null>(
+    null,
+  );
+  return {
+    toggle(index, range) {
+      const row = id(rows[index]);
+      const start = range ? rows.findIndex((other) => id(other) === anchor.current) : -1;
+      const ids = start < 0 ? [row] : between(rows, id, start, index);
+      anchor.current = row;
+      onSelect?.(withIds(selected, ids, !selected?.has(row)));
+    },
+    begin(index) {
+      drag.current = { from: index, on: !selected?.has(id(rows[index])), before: selected };
+    },
+    reach(index, pressed) {
+      if (!pressed) drag.current = null;
+      if (!drag.current || (!drag.current.moved && drag.current.from === index)) return;
+      drag.current.moved = true;
+      const { from, on, before } = drag.current;
+      onSelect?.(withIds(before, between(rows, id, from, index), on));
+    },
+  };
+}
+
+/** The box of the head: all rows that the filter shows, also those that are not drawn. */
+function All({ rows, id, selected, onSelect }: Parameters<typeof Table>[0]) {
+  const count = rows.filter((row) => selected?.has(id(row))).length;
+  const every = rows.length > 0 && count === rows.length;
+  const label = `Select all ${rows.length} that match`;
+  return (
+    <input
+      type="checkbox"
+      tabindex={-1}
+      aria-label={label}
+      title={label}
+      checked={every}
+      indeterminate={count > 0 && !every}
+      onClick={() => onSelect?.(withIds(selected, rows.map(id), !every))}
+    />
+  );
+}
+
 function TableHead({
   columns,
-  select,
+  all,
   sort,
   onSort,
 }: {
   columns: Column[];
-  select: boolean;
+  all: any;
   sort: string | undefined;
   onSort: ((key: string) => void) | undefined;
 }) {
   return (
     <div class="row head" role="row" aria-rowindex={1}>
-      {select && (
-        <span role="columnheader">
-          <span class="unseen">Selected</span>
-        </span>
-      )}
+      {all && <span role="columnheader">{all}</span>}
       {columns.map((column) => {
         const order = sort === column.key ? "ascending" : sort === `-${column.key}` ? "descending" : "none";
         return (
@@ -147,25 +218,26 @@ function TableHead({
   );
 }
 
-function Row({ row, columns, label, index, active, checked, onOpen, onFocus, onCheck }: any) {
+function Row({ row, columns, label, index, active, checked, onOpen, onFocus, ticks }: any) {
   return (
     <div
       class={`row${active ? " active" : ""}${checked ? " checked" : ""}`}
       role="row"
       id={`row-${label}-${index}`}
       aria-rowindex={index + 2}
-      aria-selected={onCheck ? !!checked : undefined}
+      aria-selected={ticks ? !!checked : undefined}
       onClick={onFocus}
-      onDblClick={() => onOpen(row)}
+      onDblClick={(event: MouseEvent) => (event.target as HTMLElement).closest(".tick") || onOpen(row)}
+      onPointerEnter={ticks && ((event: PointerEvent) => ticks.reach(index, event.buttons === 1))}
     >
-      {onCheck && (
-        <span role="gridcell">
+      {ticks && (
+        <span role="gridcell" class="tick" onPointerDown={() => ticks.begin(index)}>
           <input
             type="checkbox"
             tabindex={-1}
             aria-label={`Select ${visible(row.name ?? row.uuid)}`}
             checked={!!checked}
-            onClick={onCheck}
+            onClick={(event) => ticks.toggle(index, event.shiftKey)}
           />
         </span>
       )}
@@ -225,12 +297,17 @@ function reveal(box: HTMLElement | null, index: number) {
 function onKey(event: KeyboardEvent, { rows, at, move, id, selected, onSelect, onOpen, onCopy }: any) {
   const row = rows[at];
   const single = prefs.value.keys && !event.ctrlKey && !event.metaKey;
+  /** With Shift, the row that is left and the one that is reached are selected. */
+  const step = (by: number) => {
+    if (event.shiftKey && row && onSelect) {
+      const next = rows[at + by] ?? row;
+      onSelect(withIds(selected, [id(row), id(next)], true));
+    }
+    move(at + by);
+  };
   const acts: Record<string, () => void> = {
-    ArrowDown: () => {
-      if (event.shiftKey && row && onSelect) onSelect(new Set([...(selected ?? []), id(row)]));
-      move(at + 1);
-    },
-    ArrowUp: () => move(at - 1),
+    ArrowDown: () => step(1),
+    ArrowUp: () => step(-1),
     PageDown: () => move(at + 20),
     PageUp: () => move(at - 20),
     Home: () => move(0),
