@@ -8,6 +8,7 @@ import { type Json } from "../wire/json";
 import { Confirm, confirmation, halfErased, tellEnd } from "./confirm";
 import { Field, typed } from "./fields";
 import { ActForm, Changes, useSend } from "./form";
+import { Instance } from "./instance";
 import { Skeleton, useDocument } from "./read";
 import { RetryOptions } from "./retry";
 import { missing, StepsField } from "./steps";
@@ -21,7 +22,9 @@ const MOVES_MS = 2000;
 const INSTALLS = ["active", "rebuild"];
 
 export function VerbDialog({ node, target }: { node: Json; target: string }) {
-  const [options, setOptions] = useState({} as Json);
+  const [chosen, setOptions] = useState({} as Json);
+  const [drive, setDrive] = useState({} as Json);
+  const options = { ...chosen, ...drive };
   const first = missing(target, options) || (lacksReason(options) ? "Say why the step is left out." : "");
   const plan = usePlan(node, first ? null : { target, ...options });
   const name = nameOf(node);
@@ -71,7 +74,7 @@ export function VerbDialog({ node, target }: { node: Json; target: string }) {
         </p>
       )}
       {now.body && INSTALLS.includes(target) && (
-        <p>Image: {bdi(now.body.instance_info?.image_source ?? "none")}</p>
+        <Instance node={now.body} tag={now.tag} own={own} reload={now.reload} onDrive={setDrive} />
       )}
       {unerased && why && (
         <p class="wrong">Its disks are not erased (data: {why.data_state}). The next user may read them.</p>

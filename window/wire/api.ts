@@ -304,7 +304,8 @@ export function json(body: unknown) {
   const hide = function (this: any, key: string, value: unknown) {
     // The value of a patch has the name at the end of its path.
     const name = key === "value" ? String(this.path).replace(/.*\//, "") : key;
-    if (typeof value !== "string" || !value || !secret.test(name)) return value;
+    const drive = name === "configdrive" && value;
+    if (!drive && (typeof value !== "string" || !value || !secret.test(name))) return value;
     names.push(name.toUpperCase().replace(/[^A-Z0-9]/g, "_"));
     return `\u0001${names.length - 1}\u0001`;
   };

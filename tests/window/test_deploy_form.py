@@ -1,0 +1,68 @@
+"""The form of a deployment: image, checksum and config drive."""
+
+from __future__ import annotations
+
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import confirm, press, state, to
+from tests.window.test_enroll import typed_nowhere
+
+expect = sync_api.expect
+IMAGE = "http://192.0.2.1/form.qcow2"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIForm ann@home"
+DATA = "#cloud-config\npassword: hunter2hunter2\n"
+
+
+def test_machine_is_deployed_with_image_and_config_drive(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("drive-0", resource_class="of-form", instance_info={"image_source": IMAGE})
+    live.create("drive-1", resource_class="of-form")
+    for target, reached in (("manage", "manageable"), ("provide", "available")):
+        live.provision("drive-1", target, reached)
+    page.goto(to(live, "/v1/nodes/drive-1"))
+    press(page, "Deploy…")
+    dialog = page.get_by_role("dialog")
+    dialog.locator("datalist option").first.wait_for(state="attached")
+    assert dialog.locator("datalist option").get_attribute("value") == IMAGE
+    dialog.get_by_label("Image", exact=True).fill(IMAGE)
+    dialog.get_by_label("Checksum").fill("a" * 64)
+    dialog.get_by_role("button", name="Save the image").click()
+    expect(dialog.get_by_role("button", name="Save the image")).to_have_count(0)
+    info = live.get("/v1/nodes/drive-1")["instance_info"]
+    assert info == {"image_source": IMAGE, "image_checksum": "a" * 64}
+    dialog.get_by_text("Config drive").click()
+    dialog.get_by_label("Host name").fill("drive-one")
+    dialog.get_by_label("SSH key").fill(KEY)
+    dialog.get_by_label("User data").fill(DATA)
+    typed_nowhere(page, "hunter2hunter2")
+    with page.expect_request(lambda sent: sent.url.endswith("/states/provision")) as sent:
+        confirm(page, "Deploy drive-1", typed="drive-1")
+    assert sent.value.post_data_json == {
+        "target": "active",
+        "configdrive": {
+            "meta_data": {"hostname": "drive-one", "public_keys": {"default": KEY}},
+            "user_data": DATA,
+        },
+    }
+    state(page, "active").wait_for()
+    typed_nowhere(page, "hunter2hunter2")
+    page.goto("about:blank")  # other tests count active nodes
+    assert live.ask("PUT", "/v1/nodes/drive-1/maintenance", {}).status_code == 202
+    assert live.ask("DELETE", "/v1/nodes/drive-1").status_code == 204
+
+
+def test_image_is_taken_away(page: sync_api.Page, live: service.Service) -> None:
+    live.create("drive-2", instance_info={"image_source": IMAGE})
+    for target, reached in (("manage", "manageable"), ("provide", "available")):
+        live.provision("drive-2", target, reached)
+    page.goto(to(live, "/v1/nodes/drive-2"))
+    press(page, "Deploy…")
+    dialog = page.get_by_role("dialog")
+    image = dialog.get_by_label("Image", exact=True)
+    expect(image).to_have_value(IMAGE)
+    image.fill("")
+    dialog.get_by_role("button", name="Save the image").click()
+    expect(dialog.get_by_role("button", name="Save the image")).to_have_count(0)
+    assert live.get("/v1/nodes/drive-2")["instance_info"] == {}
