@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import ipaddress
 import re
+import urllib.parse
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
@@ -27,6 +28,8 @@ ADD_PORTS = ("all", "active", "pxe", "disabled")
 """Network cards that become ports: all, with an IP address, the booting one, none."""
 
 _MAC = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}")  # no group (IEEE 802), no broadcast
+BMC_ADDRESSES = ("ipmi_address", "redfish_address")
+"""Keys of ``driver_info`` with an address or a URL of the BMC."""
 _NO_MAC = "00:00:00:00:00:00"
 _LONGEST = 4096  # characters of a sentence that quotes a machine
 _WORD = 255  # characters of a property
@@ -320,6 +323,21 @@ def bmc_addresses(inventory: JsonView) -> frozenset[str]:
     """Return the IP addresses of the machine's BMC, in their shortest form."""
     told = (_read_ip(inventory.get(name)) for name in ("bmc_address", "bmc_v6address"))
     return frozenset(str(one) for one in told if one is not None and not one.is_unspecified)
+
+
+def bmc_host(address: str) -> str | None:
+    """Return the host in the value of one of `BMC_ADDRESSES`, None without one."""
+    text = address.strip()
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        pass  # a name, or a URL
+    try:
+        parts = urllib.parse.urlsplit(text if "//" in text else f"//{text}")
+    except ValueError:
+        return None
+    # A login with a slash ends the host too early, so the host would be a part of the login.
+    return None if "@" in "".join(parts[2:]) else parts.hostname
 
 
 def lacking(properties: JsonView, wanted: Sequence[str]) -> list[str]:

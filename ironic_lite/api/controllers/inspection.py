@@ -13,7 +13,6 @@ import datetime
 import ipaddress
 import logging
 import threading
-import urllib.parse
 import uuid
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -53,7 +52,6 @@ WAITING = (str(State.INSPECTING), str(State.INSPECTWAIT))
 """A machine may report before its BMC has responded; then the conductor delays the report."""
 _MOST_SEARCHED = 1000  # nodes
 _MOST_LISTED = 5  # nodes
-_BMCS = ("ipmi_address", "redfish_address")
 
 
 class ContinueInspection(failed_attempts.Unauthenticated):
@@ -206,7 +204,7 @@ def _by_bmc(conn: Connection, wanted: frozenset[str]) -> Json:
 def _bmc_addresses(driver_info: JsonView) -> set[str]:
     """Return the IP addresses of a node's BMC; unauthenticated callers trigger no DNS lookups."""
     found = set()
-    for name in _BMCS:
+    for name in inspection.BMC_ADDRESSES:
         given = driver_info.get(name)
         if isinstance(given, str):
             found.add(_ip_of(given))
@@ -215,10 +213,8 @@ def _bmc_addresses(driver_info: JsonView) -> set[str]:
 
 def _ip_of(given: str) -> str:
     """Return the IP address in an address or URL, "" for anything else."""
-    text = given.strip().strip("[]")
     try:
-        host = urllib.parse.urlsplit(given).hostname if "//" in given else text
-        return str(ipaddress.ip_address(host or ""))
+        return str(ipaddress.ip_address(inspection.bmc_host(given) or ""))
     except ValueError:
         return ""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import urllib.parse
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from typing import NamedTuple
 from ironic_lite import errors
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import JsonView, RowView
+from ironic_lite.domain import inspection
 
 SHORTEST, LONGEST = 2, 64
 """Characters of a query. A term, and the value that it belongs to, has as many at most."""
@@ -29,7 +29,6 @@ COLUMNS = frozenset(
 SOURCES = COLUMNS | {"inventory"}
 MOST: Mapping[str, int] = {"driver_info": 2, "extra": 14, "properties": 9, "inventory": 20}
 """Values of each source at most, 50 of a node; columns that are texts have one."""
-_BMC = ("redfish_address", "ipmi_address")
 _VENDOR = ("manufacturer", "product_name", "serial_number")
 _LONGEST_FIELD = 128
 _WORD = re.compile(r"(?<![^\W_])[^\W_]")
@@ -98,23 +97,10 @@ def _leaves(path: str, content: object) -> Iterator[tuple[str, str]]:
 def _bmc_hosts(content: object) -> Iterator[tuple[str, str]]:
     """Yield the hosts of BMC addresses, and nothing else of driver_info."""
     held = content if isinstance(content, dict) else {}
-    for name in _BMC:
+    for name in inspection.BMC_ADDRESSES:
         address = held.get(name)
-        if isinstance(address, str) and (host := _host(address.strip())):
+        if isinstance(address, str) and (host := inspection.bmc_host(address)):
             yield f"driver_info.{name}", host
-
-
-def _host(address: str) -> str | None:
-    try:
-        return str(ipaddress.ip_address(address))
-    except ValueError:
-        pass  # a name, or a URL
-    try:
-        parts = urllib.parse.urlsplit(address if "://" in address else f"//{address}")
-    except ValueError:
-        return None
-    # A login with a slash ends the host too early, so the host would be a part of the login.
-    return None if "@" in "".join(parts[2:]) else parts.hostname
 
 
 def _of_machine(content: object) -> Iterator[tuple[str, str]]:
