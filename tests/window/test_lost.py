@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -59,6 +60,101 @@ def settled(live: service.Service, name: str, state: str) -> None:
     """Wait until a node is in a state."""
     path = f"/v1/nodes/{name}"
     service.until(lambda: live.get(path)["provision_state"] == state, f"{name} {state}")
+
+
+@contextlib.contextmanager
+def stopped(live: service.Service) -> Iterator[None]:
+    """Let the processes of the service hang: they keep their sockets and answer nothing."""
+    processes = [one for program in live.running() for one in service.family(program.pid)]
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.resume()
+
+
+SILENCE_MS = 21_000
+
+
+@pytest.mark.own_context
+def test_service_that_hangs_is_told_once_and_ages_stop_until_it_answers(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("hung-1")
+    page.clock.install()
+    page.goto(to(live, "/v1/nodes/hung-1"))
+    press(page, "Hold…")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("a fan")
+    send = dialog.get_by_role("button", name="Hold hung-1")
+    expect(send).to_be_enabled()
+    expect(page.locator(".connection")).to_contain_text("live")
+    told = page.locator(".bar").get_by_role("alert")
+    text = re.compile(r"^No answer since \d\d:\d\d, last data \d\d:\d\d:\d\d(?!\.)")
+    with stopped(live):
+        page.clock.fast_forward(SILENCE_MS)
+        expect(dialog).to_contain_text("Nothing can be sent.")
+        expect(send).to_be_disabled()
+        dialog.get_by_role("button", name="Cancel").click()
+        expect(told).to_contain_text(text)
+        expect(page.locator(".connection")).to_have_text("○ offline")
+        expect(page.locator(".fault")).to_have_count(0)
+        manage = page.locator(".actions").get_by_role("button", name="Manage…")
+        expect(manage).to_have_attribute("title", text)
+        manage.press("Enter")
+        expect(page.locator(".live")).to_contain_text("No answer since")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        age = page.locator(".node-head time").first
+        known = age.inner_text()
+        page.clock.fast_forward(600_000)
+        assert age.inner_text() == known
+        with page.expect_request("**/v1"):
+            told.get_by_role("button", name="Try now").click()
+    expect(told).to_have_count(0)
+    expect(age).not_to_have_text(known)
+    press(page, "Manage…")
+    page.get_by_role("dialog", name="Manage hung-1").wait_for()
+    faults.allow("net::ERR_")
+
+
+@pytest.mark.own_context
+def test_hung_service_is_noticed_by_a_page_without_a_feed(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    page.clock.install()
+    page.goto(to(live, "/v1/stats/steps"))
+    page.get_by_role("heading", name="Steps").wait_for()
+    told = page.locator(".bar").get_by_role("alert")
+    with stopped(live):
+        with page.expect_request("**/v1/doctor*"):
+            page.get_by_role("link", name="Doctor", exact=True).click()
+        page.clock.fast_forward(SILENCE_MS)
+        expect(told).to_contain_text("No answer since")
+        expect(page.get_by_role("alert")).to_have_count(1)
+    expect(told).to_have_count(0)
+    page.get_by_role("heading", name="Doctor").wait_for()
+    page.locator(".checks li").first.wait_for()
+    faults.allow("net::ERR_")
+
+
+def test_lost_request_is_no_lost_service(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("one-lost-1")
+    page.goto(to(live, "/v1/nodes/one-lost-1"))
+    press(page, "Hold…")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("a fan")
+    page.route("**/v1/nodes/*/holds", lambda route: route.abort())
+    with page.expect_response("**/v1"):
+        dialog.get_by_role("button", name="Hold one-lost-1").click()
+    expect(page.locator(".connection")).not_to_contain_text("offline")
+    expect(page.locator(".bar").get_by_role("alert")).to_have_count(0)
+    page.unroute("**/v1/nodes/*/holds")
+    page.locator(".held-mark").wait_for()
+    faults.allow("net::ERR_")
 
 
 def test_fleet_that_was_opened_while_the_service_is_away_appears_by_itself(

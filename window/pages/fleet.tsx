@@ -7,7 +7,7 @@ import { covered, Menu } from "../parts/dialog";
 import { Checkbox, Select } from "../parts/fields";
 import { openEnroll } from "../parts/openers";
 import { Chips, clearFilters, QueryField, total, Views } from "../parts/query";
-import { FaultBox, LIST_MS } from "../parts/read";
+import { LIST_MS, wrong } from "../parts/read";
 import { Table } from "../parts/table";
 import { Ago, bdi, filters, nodeAddress, nodeLink, State } from "../parts/text";
 import { copy, Curl } from "../parts/toasts";
@@ -162,13 +162,13 @@ export function Fleet() {
   const known = useMemo(() => new Map(found.hits.map((hit) => [hit.uuid, hit])), [found]);
   useLayoutEffect(() => void (hits.value = known), [known]);
   const rows = useRows(query, words, sort, held, matches, known);
-  const wrong = fault ?? fleet.failure.value;
+  const failure = fault ?? fleet.failure.value;
   void fleet.tick.value;
   return (
     <>
       <h1 class="unseen">Fleet</h1>
       <Attention brief={!!(query.size || words)} /> <Views /> <Filters words={view.q ?? ""} /> <Chips />
-      {wrong && <FaultBox fault={wrong} />}
+      {wrong(failure)}
       <Table
         rows={rows.shown}
         columns={columnsOf(view.cols)}
@@ -184,7 +184,7 @@ export function Fleet() {
         onOpen={(node: Node) => go(nodeAddress(node))}
       />
       {!rows.shown.length &&
-        !wrong &&
+        !failure &&
         matches !== NOT_YET &&
         fleet.status.value !== "loading" &&
         (query.size || words) && (

@@ -6,11 +6,11 @@ import {
   COPY,
   DocumentList,
   DocumentView,
-  FaultBox,
   List,
   LIST_MS,
   Skeleton,
   Tree,
+  wrong,
 } from "../parts/read";
 import { RUN_HEAD, runRow, Timeline } from "../parts/run";
 import { bdi, nodeLink, Result, stamp } from "../parts/text";
@@ -123,7 +123,7 @@ export function EventsPage() {
         <Curl path={request({ since: "now", follow: "true" })} stream />
       </div>
       {fault ? (
-        <FaultBox fault={fault} path={from} />
+        wrong(fault, from)
       ) : !events ? (
         <Skeleton />
       ) : (

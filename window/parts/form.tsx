@@ -6,7 +6,7 @@ import { close, opened } from "./dialog";
 import { FaultBox } from "./read";
 import { bdi } from "./text";
 import { Curl } from "./toasts";
-import { visible } from "./words";
+import { unanswered, visible } from "./words";
 
 /** A node as it was read: its fields and its tag. */
 export type Version = { body: Json | null; tag: string };
@@ -195,7 +195,8 @@ export function ActForm(props: {
   children?: any;
 }) {
   const { title, note, fault, request, button, danger, ready = true, known = true, busy, send, more } = props;
-  const can = ready && known && !busy;
+  const away = send ? unanswered() : "";
+  const can = ready && known && !busy && !away;
   const form = useFocus();
   const submit = (event: Event) => {
     event.preventDefault();
@@ -208,6 +209,11 @@ export function ActForm(props: {
         {note && <span class="small">{note}</span>}
       </header>
       {props.children} {fault && <FaultBox fault={fault} />} {props.choice}
+      {away && (
+        <p class="wrong" role="alert">
+          {away}. Nothing can be sent.
+        </p>
+      )}
       {props.holder && <p role="status">{bdi(props.holder)} works on this node. The window waits for it.</p>}
       <footer>
         {request && <Curl {...(request as any)} />}

@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { path } from "../state/route";
 import { Fault, get, local, passing } from "../wire/api";
+import { offline } from "../wire/away";
 import { type Answers } from "../wire/documents";
 import { POLL_MS } from "../wire/feed";
 import { bdi, Result } from "./text";
@@ -51,8 +52,12 @@ export function useDocument(
   return { ...(state.from === from ? state : UNREAD), reload };
 }
 
-/** @param from the path that was read */
-export const wrong = (fault: Fault | null, from: string) => fault && <FaultBox fault={fault} path={from} />;
+/**
+ * What is wrong with a document; a service that is away is told once, in the bar.
+ * @param from the path that was read
+ */
+export const wrong = (fault: Fault | null, from: string = "") =>
+  fault && (fault.status || !offline.value) ? <FaultBox fault={fault} path={from} /> : null;
 
 export function FaultBox({ fault, path: from }: { fault: Fault; path?: string }) {
   return (

@@ -1,7 +1,7 @@
 /** Orders of a node, and buttons that say why an order is refused. */
 import { type Json } from "../wire/json";
 import { say } from "./toasts";
-import { wording } from "./words";
+import { unanswered, wording } from "./words";
 
 /** @returns an order of the node */
 export const orderOf = (why: Json, name: string): Json | undefined =>
@@ -12,7 +12,7 @@ export const orderOf = (why: Json, name: string): Json | undefined =>
  * @param props `now`: what it sets is so at present
  */
 export function Refusable({
-  refused,
+  refused: reason,
   onClick,
   children,
   primary,
@@ -26,6 +26,8 @@ export function Refusable({
   hint?: string;
   now?: boolean;
 }) {
+  const away = unanswered();
+  const refused = away ? { text: away } : reason;
   const hintText = refused ? wording(refused.text) : hint;
   return (
     <button

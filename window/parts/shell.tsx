@@ -1,9 +1,10 @@
 /** The frame of every page: navigation, connection, login, theme, palette, shortcuts. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { clockTime, duration, now } from "../state/clock";
+import { duration, now } from "../state/clock";
 import { go, request, route } from "../state/route";
 import { prefs } from "../state/settings";
-import { curl, offline } from "../wire/api";
+import { curl } from "../wire/api";
+import { answers, offline } from "../wire/away";
 import { heardAt, mode, newer } from "../wire/feed";
 import { logInBasic, logInToken, loginUser, loginWanted } from "../wire/login";
 import { covered, DialogHost } from "./dialog";
@@ -11,7 +12,7 @@ import { Field, typed } from "./fields";
 import { openHelp, openPalette } from "./palette";
 import { nextTheme, PAGES } from "./places";
 import { copy, Curl, hush, toasts } from "./toasts";
-import { visible } from "./words";
+import { unanswered, visible } from "./words";
 
 export function Shell({ children }: { children?: any }) {
   const { path } = route.value;
@@ -59,6 +60,11 @@ export function Shell({ children }: { children?: any }) {
             {loginUser.value || "settings"}
           </a>
         </span>
+        {offline.value && (
+          <p class="notice" role="alert">
+            {unanswered()} <button onClick={() => answers(new Date())}>Try now</button>
+          </p>
+        )}
       </header>
       <Bars />
       <main id="main-content" tabindex={-1}>
@@ -103,11 +109,7 @@ const STALE_SECONDS = 15;
 /** How the page hears of changes, and the age of its data. */
 function Connection() {
   void now.value; // It is drawn again each second.
-  const lost = offline.value;
-  if (lost) {
-    const at = clockTime(lost.toISOString(), prefs.value.utc);
-    return <span class="connection off">○ offline since {at}</span>;
-  }
+  if (offline.value || mode.value === "off") return <span class="connection off">○ offline</span>;
   const age = (performance.now() - heardAt.value) / 1000;
   const live = `● live${age > STALE_SECONDS ? `, ${duration(age)} old` : ""}`;
   const words: Record<string, string> = {
@@ -115,7 +117,6 @@ function Connection() {
     wait: live,
     poll: "◌ every 5 s",
     again: "◌ every 10 s",
-    off: "○ offline",
   };
   return <span class="connection">{words[mode.value]}</span>;
 }

@@ -3,6 +3,7 @@ import { STATES, VERBS } from "../facts";
 import { absolute, clockTime, duration, now, since } from "../state/clock";
 import { fleet } from "../state/nodes";
 import { prefs } from "../state/settings";
+import { answered, offline } from "../wire/away";
 
 // -- Text that comes from machines and people: shown as it is, never obeyed.
 
@@ -126,6 +127,16 @@ export const wording = (text: unknown, node: Record<string, any> = {}): string =
       /It blocks (\S+), and so .*?\. End the hold with DELETE \S+ first\./g,
       (_, block) => `It blocks ${BLOCKS[block] ?? block}. Press "Lift hold…" on the page of the node first.`,
     );
+
+/** @returns that the service does not answer, and how old the data is; "" while it answers */
+export function unanswered(): string {
+  const lost = offline.value;
+  if (!lost) return "";
+  const last = answered.value;
+  const clock = (at: Date, exact?: boolean) =>
+    clockTime(at.toISOString().replace(/\.\d+/, ""), prefs.value.utc, exact);
+  return `No answer since ${clock(lost)}${last ? `, last data ${clock(last, true)}` : ""}`;
+}
 
 export const OVERDUE =
   "Overdue: past its deadline, or longer than 15 minutes and than 3 times what 9 of 10 such steps took.";

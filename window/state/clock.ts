@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 
 let clockOffset = 0;
 
-/** The service's time in milliseconds; it moves each second while the page is visible. */
+/** The service's time in milliseconds; it moves each second while the page is visible and the service answers. */
 export const now = signal(Date.now());
 
 /** @param date the header Date of an answer */
@@ -13,8 +13,12 @@ export function setClock(date: string | null) {
   if (!isNaN(at) && Math.abs(at - Date.now() - clockOffset) > 1500) clockOffset = at - Date.now();
 }
 
+/** Ages do not go on while what they are of is not read. */
+let stands = false;
+export const stand = (still: boolean) => (stands = still);
+
 setInterval(() => {
-  if (!document.hidden) now.value = Date.now() + clockOffset;
+  if (!document.hidden && !stands) now.value = Date.now() + clockOffset;
 }, 1000);
 
 const UNITS = [

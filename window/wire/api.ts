@@ -1,7 +1,7 @@
 /** Requests to the API of the same origin: refusals, changes that are sent once, and curl commands. */
-import { signal } from "@preact/signals";
 import { SECRET_KEY, VERSION } from "../facts";
 import { setClock } from "../state/clock";
+import { answers, hear, ofGateway, OURS, reading, ROOT } from "./away";
 import { askLogin, loginHeader, loginTurn, loginWanted } from "./login";
 
 const LONGEST_SENTENCE = 500;
@@ -54,13 +54,8 @@ export function fault(answer: Response, text: string, address: string) {
 
 // -- Requests to the API of the same origin. One function sends all of them.
 
-/** True while the last request found no API. */
-export const offline = signal(null as Date | null);
-/** The API of a document below `/ui/`, without the version. */
-const ROOT = new URL("..", document.baseURI).href.replace(/\/$/, "");
-
-/** Answers of the API have this header; the login page of a proxy has not. */
-const OURS = "X-OpenStack-Request-Id";
+/** A request without an answer after this time is a reason to ask whether the service is there. */
+const SLOW_MS = 10_000;
 let credentials: RequestCredentials = "omit";
 
 export interface Answer {
@@ -88,6 +83,10 @@ export async function open(
   }: { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal | undefined } = {},
 ): Promise<Response> {
   const address = ROOT + path;
+  const begun = new Date();
+  const slow = setTimeout(() => void answers(begun), SLOW_MS);
+  // A change goes on: it may have been made, and its answer says so.
+  const ends = method === "GET" ? [reading()] : [];
   try {
     const answer = await fetch(address, {
       method,
@@ -95,7 +94,7 @@ export async function open(
       redirect: "manual",
       referrerPolicy: "no-referrer",
       credentials,
-      signal: abort ?? null,
+      signal: AbortSignal.any(abort ? [abort, ...ends] : ends),
       body: body === undefined ? null : JSON.stringify(body),
       headers: {
         ...(body !== undefined && { "Content-Type": "application/json" }),
@@ -104,13 +103,16 @@ export async function open(
         ...headers,
       },
     });
-    offline.value = null;
+    if (ofGateway(answer)) void answers(begun);
+    else hear();
     setClock(answer.headers.get("Date"));
     return answer;
   } catch (error) {
     if (abort?.aborted) throw error;
-    offline.value ??= new Date();
+    void answers(begun);
     throw new Fault(`No answer from ${address}. Is the service up?`, { address });
+  } finally {
+    clearTimeout(slow);
   }
 }
 

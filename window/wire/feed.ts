@@ -1,6 +1,7 @@
 /** The feed of events: a stream that tabs share, or polls; and whether the service has a new page. */
 import { signal } from "@preact/signals";
 import { fault, Fault, get, may, open, passing, sleep } from "./api";
+import { answered, answers, hear, untilBack } from "./away";
 import { type Answers } from "./documents";
 
 /** True once the service serves other files than those of this page. */
@@ -226,7 +227,7 @@ export class Feed {
 
   async failed(error: unknown) {
     const found = error instanceof Fault ? error : null;
-    if (error instanceof Silent) {
+    if (error instanceof Silent && (await answers(answered.value ?? new Date()))) {
       this.way = this.way === "stream" ? "wait" : "poll";
       return;
     }
@@ -234,7 +235,7 @@ export class Feed {
     reads(this, "off");
     this.lost = true;
     const retryMs = (found?.retryAfter ?? 0) * 1000;
-    await sleep(Math.max(retryMs, this.pause * (0.5 + Math.random())));
+    await untilBack(Math.max(retryMs, this.pause * (0.5 + Math.random())));
     this.pause = Math.min(LONGEST_MS, this.pause * 2);
   }
 
@@ -270,7 +271,10 @@ export class Feed {
       this.lost = true;
       if (performance.now() - at < SHORTEST_MS) throw new Fault("no stream");
     } catch (error) {
-      if (!began && connection.signal.aborted && !ends.aborted) throw new Silent();
+      if (connection.signal.aborted && !ends.aborted) {
+        if (!began) throw new Silent();
+        void answers(answered.value ?? new Date());
+      }
       throw error;
     } finally {
       clearTimeout(timer);
@@ -294,6 +298,7 @@ export class Feed {
     if (this.lost) void look();
     this.lost = false;
     heardAt.value = performance.now();
+    hear();
     const events = lines.filter((line) => line.kind);
     const last = lines.at(-1);
     if (last) this.cursor = last.cursor;
