@@ -6,11 +6,12 @@ import bisect
 import collections
 import contextlib
 import dataclasses
+import datetime
 import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -78,6 +79,8 @@ class Filter(NamedTuple):
     :ivar owner: the only project whose events are shown: those of batches and nodes that it owned
         when they were written.
     :ivar hidden: fields of nodes whose old and new values are not shown; None for all.
+    :ivar since: the earliest time of an event up to the id ``begun``; later ones are all new.
+    :ivar before: the time before which an event was.
     """
 
     nodes: frozenset[str] | None = None
@@ -85,6 +88,9 @@ class Filter(NamedTuple):
     kinds: frozenset[str] | None = None
     owner: str | None = None
     hidden: frozenset[str] | None = None
+    since: datetime.datetime | None = None
+    before: datetime.datetime | None = None
+    begun: int = 0
 
     def accepts(self, event: Event) -> bool:
         """Return whether an event passes."""
@@ -94,6 +100,8 @@ class Filter(NamedTuple):
             and (self.runs is None or row["run_uuid"] in self.runs)
             and (self.kinds is None or row["kind"] in self.kinds)
             and (self.owner is None or row["owner"] == self.owner)
+            and (self.since is None or row["at"] >= self.since or event.id > self.begun)
+            and (self.before is None or row["at"] < self.before)
         )
 
     def shown(self, event: Event) -> Event:
@@ -105,13 +113,16 @@ class Filter(NamedTuple):
         return shown if data is row["data"] else Event({**shown.row, "data": data})
 
     @property
-    def where(self) -> dict[str, Collection[str]]:
+    def where(self) -> Row:
         """The filter for `db.queries.events.feed_page`."""
-        given: dict[str, Collection[str] | None] = {
+        given = {
             "node_uuid": self.nodes,
             "run_uuid": self.runs,
             "kind": self.kinds,
             "owner": None if self.owner is None else (self.owner,),
+            "since": self.since,
+            "begun": None if self.since is None else self.begun,
+            "before": self.before,
         }
         return {column: values for column, values in given.items() if values is not None}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
 import time
 
 import pytest
@@ -44,6 +45,9 @@ def test_page_of_events_costs_three_statements(
     with count_statements(database) as sent:
         assert len(api.get("/v1/events?since=0").json["events"]) == 100
     assert len(sent) == 3, sent
+    with count_statements(database) as sent:
+        assert len(api.get("/v1/events?since=1h").json["events"]) == 100
+    assert len(sent) <= 3 + 1 + 7, "a bisection of about a hundred events beside the three"
 
 
 @pytest.mark.feature("events")
@@ -99,6 +103,128 @@ def test_events_are_chosen_by_times(api: Client, add_node: AddNode, database: Da
     assert [len(one["events"]) for one in (page, rest)] == [2, 1]
     last = int(rest["events"][-1]["cursor"])
     assert found(f"since=0&before={last}") == ["old", "night"]
+
+
+@pytest.mark.feature("events")
+@pytest.mark.parametrize("hours", [-13, 13])
+def test_times_choose_the_events_of_a_conductor_with_another_clock(
+    api: Client, add_node: AddNode, database: Database, hours: int
+) -> None:
+    node = add_node(name="n1")
+    for number in range(60):
+        off = hours if number % 3 == 0 else 0
+        at = clock.ago((60 - number + off) * 3600 - 60)
+        add_events(database, node["uuid"], 1, at=at)
+    times = [
+        (event["cursor"], event["at"])
+        for event in api.get("/v1/events?node=n1&kind=power&since=0&limit=1000").json["events"]
+    ]
+    since, before = (clock.ago(ago * 3600).isoformat() for ago in (30, 9))
+
+    def chosen(query: str) -> list[str]:
+        answer = api.get(f"/v1/events?node=n1&kind=power&limit=1000&{query}")
+        return [event["cursor"] for event in answer.json["events"]]
+
+    assert chosen("since=30h&before=9h") == [one for one, at in times if since <= at < before]
+    assert chosen("since=30h") == [one for one, at in times if at >= since]
+    assert chosen("before=9h") == [one for one, at in times if at < before]
+    following = waiting_client(api.app, database)
+    path = "/v1/events?node=n1&kind=power&since=30h&follow=true&limit=9"
+    lines = [json.loads(line) for line in following.get(path).body.splitlines()]
+    sent = [line["cursor"] for line in lines if "at" in line]
+    assert sent == [one for one, at in times if at >= since][:9]
+
+
+@pytest.mark.feature("events")
+def test_events_that_come_later_are_sent_whatever_the_clock_of_their_conductor(
+    api: Client, add_node: AddNode, database: Database
+) -> None:
+    node = add_node(name="n1")
+    add_events(database, node["uuid"], 1, event="before")
+    following = waiting_client(api.app, database)
+    path = "/v1/events?node=n1&kind=power&since=2099-01-01&wait=60"
+
+    def late() -> None:
+        add_events(database, node["uuid"], 1, at=clock.ago(13 * 3600), event="late")
+
+    timer = threading.Timer(1.0, late)
+    timer.start()
+    answer = following.get(path).json
+    timer.join()
+    assert [event["event"] for event in answer["events"]] == ["late"]
+
+
+@pytest.mark.feature("events")
+def test_times_are_looked_up_once_for_a_request_that_waits(
+    api: Client, add_node: AddNode, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_events(database, add_node(name="n1")["uuid"], 100, at=clock.ago(9 * 3600))
+    asked: list[object] = []
+    look_up = events.id_before
+
+    def count(conn: Connection, at: datetime.datetime) -> int:
+        asked.append(at)
+        return look_up(conn, at)
+
+    monkeypatch.setattr(events, "id_before", count)
+    following = waiting_client(api.app, database)
+    timer = threading.Timer(0.5, add_events, (database, GONE, 1))
+    timer.start()
+    answer = following.get("/v1/events?node=n1&kind=power&since=1h&wait=2").json
+    timer.join()
+    assert (answer["events"], len(asked)) == ([], 1)
+
+
+@pytest.mark.feature("events")
+@pytest.mark.parametrize("query", ["since=0001-01-01", "since=0&before=9999-12-31"])
+def test_first_and_last_day_choose_all_events(
+    api: Client, add_node: AddNode, database: Database, query: str
+) -> None:
+    add_events(database, add_node(name="n1")["uuid"], 3)
+    assert len(api.get(f"/v1/events?kind=power&{query}").json["events"]) == 3
+
+
+@pytest.mark.feature("events")
+def test_refused_time_names_all_that_is_allowed(api: Client) -> None:
+    for name, words in (("since", "answer, 0 or now"), ("before", "cursor of an earlier answer")):
+        text = api.get(f"/v1/events?{name}=yesterday").text
+        for word in ("ISO 8601", "12h", words):
+            assert word in text
+
+
+@pytest.mark.feature("events")
+def test_removed_events_from_before_a_time_do_not_count(
+    api: Client, add_node: AddNode, database: Database
+) -> None:
+    node = add_node(name="n1")
+    for hours in (9, 8, 0):
+        add_events(database, node["uuid"], 5, at=clock.ago(hours * 3600))
+
+    def trim(conn: Connection) -> int:
+        excess = retention.excess(conn, node["uuid"], entries=1, others=6, runs=1)
+        return retention.remove(conn, node["uuid"], excess, before=clock.now(), limit=100)
+
+    assert database.write(trim) > 0
+    assert api.get("/v1/events?since=9d").json["trimmed"] is True
+    assert api.get("/v1/events?since=1h").json["trimmed"] is False
+    following = waiting_client(api.app, database)
+    for since, trimmed in (("9d", True), ("1h", False)):
+        lines = following.get(f"/v1/events?since={since}&follow=true&limit=1").body.splitlines()
+        assert ("trimmed" in json.loads(lines[0])) is trimmed
+
+
+@pytest.mark.feature("events")
+def test_cursor_of_an_answer_is_never_below_its_since(
+    api: Client, add_node: AddNode, database: Database
+) -> None:
+    node = add_node(name="n1")
+    for hours in (5, 2, 0):
+        add_events(database, node["uuid"], 5, at=clock.ago(hours * 3600))
+    last = api.get("/v1/events?since=0").json["cursor"]
+    for before in ("3h", "1"):
+        answer = api.get(f"/v1/events?since={last}&before={before}").json
+        assert (answer["events"], answer["cursor"]) == ([], last)
+    assert api.get("/v1/events?since=1h&before=3h").json["events"] == []
 
 
 @pytest.mark.feature("events")

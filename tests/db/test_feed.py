@@ -292,6 +292,29 @@ def test_number_before_a_time_is_found_among_holes(database: Database) -> None:
     assert database.read(functools.partial(events.id_before, at=past)) == 0
 
 
+def test_page_is_chosen_by_times(database: Database) -> None:
+    node, start = new_uuid(), clock.now()
+    offsets = (0, 5, -5, 1, 6, 2)
+    rows = [
+        {"at": start + offset * _SECOND, "node_uuid": node, "kind": "power"} for offset in offsets
+    ]
+    database.write(lambda conn: events.add(conn, rows))
+    ids = [event["id"] for event in database.read(lambda conn: events.page(conn, node_uuid=node))]
+
+    def chosen(**times: Any) -> list[int]:
+        where: dict[str, Any] = {"node_uuid": (node,), **times}
+        found = database.read(
+            lambda conn: events.feed_page(conn, after=0, upto=ids[-1], limit=9, **where)
+        )
+        return [offsets[ids.index(row["id"])] for row in found]
+
+    one, six = start + _SECOND, start + 6 * _SECOND
+    assert chosen(since=one, begun=ids[-1]) == [5, 1, 6, 2]
+    assert chosen(since=one, begun=ids[1]) == [5, -5, 1, 6, 2]
+    assert chosen(before=six) == [0, 5, -5, 1, 2]
+    assert chosen(since=one, begun=ids[-1], before=six) == [5, 1, 2]
+
+
 def test_every_event_is_read_once_over_many_pages(database: Database) -> None:
     node, tail = new_uuid(), started(database, Clock())
     begun = tail.settled

@@ -16,20 +16,20 @@ ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
     "ironic_lite.api": (13_860, 59),
     "ironic_lite.checks": (1_320, 8),
-    "ironic_lite.cmd": (2_010, 10),
+    "ironic_lite.cmd": (2_020, 10),
     "ironic_lite.conductor": (9_360, 54),
-    "ironic_lite.core": (4_880, 24),
-    "ironic_lite.db": (5_770, 35),
+    "ironic_lite.core": (4_890, 24),
+    "ironic_lite.db": (5_790, 35),
     "ironic_lite.domain": (6_105, 35),
     "ironic_lite.drivers": (14_720, 67),
     "ironic_lite.errors": (420, 1),
-    "ironic_lite.features": (5_790, 38),
-    "ironic_lite.feed": (370, 1),
+    "ironic_lite.features": (5_850, 38),
+    "ironic_lite.feed": (380, 1),
     "ironic_lite.images": (2_240, 11),
     "ironic_lite.rpc": (2_610, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 69_735, "tokens": 600_850, "files": 362, "small": 66, "single": 63}
+ALL = {"lines": 69_800, "tokens": 602_000, "files": 362, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

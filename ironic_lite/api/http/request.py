@@ -102,6 +102,7 @@ class Stream:
     :ivar skipped: ids above the cursor that the client does not want.
     :ivar removed: the largest id of a removed event, 0 if none was removed.
     :ivar login_seconds: the time until the login of the caller ends.
+    :ivar complete: no removed event is one that the client wants.
     """
 
     after: int
@@ -110,6 +111,7 @@ class Stream:
     skipped: frozenset[int] = frozenset()
     removed: int = 0
     login_seconds: float = math.inf
+    complete: bool = False
 
 
 class Piece(NamedTuple):

@@ -498,7 +498,7 @@ class Watchers:
         login = self._loop.time() + stream.login_seconds
         until = self._loop.time() + self._stream_seconds * random.uniform(0.9, 1.1)
         # The first line comes at once: a client sees that no proxy on the way holds lines back.
-        await sender.bookmark(cursor, trimmed=cursor < sender.removed)
+        await sender.bookmark(cursor, trimmed=cursor < sender.removed and not stream.complete)
         while True:
             waiter.clear()
             found = await self._following(stream, cursor, sender)

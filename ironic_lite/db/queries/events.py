@@ -413,9 +413,9 @@ def head(conn: Connection) -> int:
 
 
 def id_before(conn: Connection, at: datetime.datetime) -> int:
-    """Return the largest id of an event before a time, 0 without one.
+    """Return about the largest id of an event before a time, 0 without one, by a bisection.
 
-    The ids are in the order of times, so a bisection finds it by some reads of single rows.
+    The ids are in the order of times, as far as the clocks of the conductors agree.
     """
     low, high = 0, head(conn)
     while low < high:
@@ -426,6 +426,12 @@ def id_before(conn: Connection, at: datetime.datetime) -> int:
         else:
             high = middle
     return low
+
+
+def time_after(conn: Connection, after: int) -> datetime.datetime | None:
+    """Return the time of the first event after an id, None without one."""
+    found = conn.execute(_EVENT_AFTER, {"after": after}).first()
+    return None if found is None else found.at
 
 
 def id_step(conn: Connection) -> int:
@@ -445,10 +451,21 @@ def note_removed(conn: Connection, ident: int) -> None:
     conn.execute(_RAISE_REMOVED, {"k_value": ident})
 
 
+_TIMES = {
+    "since": sa.or_(
+        _EVENT.at >= sa.bindparam("k_since", type_=_EVENT.at.type), _EVENT.id > _number("k_begun")
+    ),
+    "before": _EVENT.at < sa.bindparam("k_before", type_=_EVENT.at.type),
+}
+
+
 @cache
 def _select_feed_page(newest: bool, names: frozenset[str]) -> sa.Select[Any]:
     wanted = [_EVENT.id > _number("after"), _EVENT.id <= _number("upto")]
     for name in sorted(names):
+        if name in _TIMES:
+            wanted.append(_TIMES[name])
+            continue
         given = sa.bindparam(f"k_{name}", expanding=True, type_=sa.String)
         wanted.append(_EVENT[name].in_(given))
     order = _EVENT.id.desc() if newest else _EVENT.id
@@ -463,14 +480,19 @@ def feed_page(
     upto: int,
     limit: int,
     newest: bool = False,
-    **where: Collection[str],
+    **where: Any,
 ) -> list[Row]:
     """Return events with ``after < id <= upto``, in the order of their ids.
 
     :param newest: the newest ``limit`` events, otherwise the oldest.
-    :param where: values by column: node_uuid, run_uuid, kind, owner.
+    :param where: values by column: node_uuid, run_uuid, kind, owner; and times: before, and since
+        with the id ``begun`` of the newest event that it concerns.
     """
-    values: Row = {f"k_{name}": list(each) for name, each in where.items()}
+    names = frozenset(where) - {"begun"}
+    values: Row = {
+        f"k_{name}": list(each) if name in names - _TIMES.keys() else each
+        for name, each in where.items()
+    }
     values |= {"after": after, "upto": upto, "limit_": limit}
-    found: Sequence[Any] = conn.execute(_select_feed_page(newest, frozenset(where)), values).all()
+    found: Sequence[Any] = conn.execute(_select_feed_page(newest, names), values).all()
     return _feed_rows(found[::-1] if newest else found)

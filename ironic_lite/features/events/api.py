@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ironic_lite import errors
@@ -38,15 +39,15 @@ _LONGEST_LIST = 50
 class FeedQuery(NamedTuple):
     """The arguments of a request for events.
 
-    :ivar since: a cursor; None for the newest events, -1 for `NOW`.
-    :ivar before: the cursor of the last event, None without this limit.
+    :ivar since: a cursor or a time; None for the newest events, -1 for `NOW`.
+    :ivar before: the cursor of the last event or the time after it, None without this limit.
     :ivar nodes: UUIDs and names as given; None without this filter, as for the next two.
     :ivar limit: events of a page; for a stream, None means no limit.
     :ivar wait: seconds to wait for the first event, None not to wait.
     """
 
-    since: int | None
-    before: int | None
+    since: int | datetime.datetime | None
+    before: int | datetime.datetime | None
     nodes: tuple[str, ...] | None
     runs: frozenset[str] | None
     kinds: frozenset[str] | None
@@ -55,12 +56,9 @@ class FeedQuery(NamedTuple):
     follow: bool
 
 
-def read_query(
-    given: Mapping[str, str], conf: Configuration, cursor: Callable[[datetime.datetime], int]
-) -> FeedQuery:
+def read_query(given: Mapping[str, str], conf: Configuration) -> FeedQuery:
     """Return the parsed arguments.
 
-    :param cursor: returns the cursor of a time.
     :raises errors.InvalidParameter: an unknown argument, or a value that cannot be read.
     """
     queries.refuse_unknown(given, ARGUMENTS)
@@ -77,8 +75,8 @@ def read_query(
             reason = f"{kind[:32]!r} is not a kind of events. Valid are: {known}"
             raise errors.InvalidParameter(path="kind", reason=reason)
     return FeedQuery(
-        since=-1 if given.get("since") == NOW else _place(given, "since", cursor),
-        before=_place(given, "before", cursor),
+        since=-1 if given.get("since") == NOW else _place(given, "since"),
+        before=_place(given, "before"),
         nodes=_listed(given, "node"),
         runs=None if runs is None else frozenset(rules.uuid(run, "run") for run in runs),
         kinds=None if kinds is None else frozenset(kinds),
@@ -88,13 +86,22 @@ def read_query(
     )
 
 
-def _place(
-    given: Mapping[str, str], name: str, cursor: Callable[[datetime.datetime], int]
-) -> int | None:
+def _place(given: Mapping[str, str], name: str) -> int | datetime.datetime | None:
     if name not in given:
         return None
     text = given[name]
-    return int(text) if _CURSOR.fullmatch(text) else cursor(queries.read_moment(text, name))
+    if _CURSOR.fullmatch(text):
+        return int(text)
+    try:
+        return queries.read_moment(text, name)
+    except errors.InvalidParameter as why:
+        others = "a cursor of an earlier answer" + (", 0 or now" if name == "since" else "")
+        reason = f"{why.facts['reason']}, nor {others}"
+        raise errors.InvalidParameter(path=name, reason=reason) from None
+
+
+def _time(given: int | datetime.datetime | None) -> datetime.datetime | None:
+    return given if isinstance(given, datetime.datetime) else None
 
 
 def _listed(given: Mapping[str, str], name: str) -> tuple[str, ...] | None:
@@ -117,6 +124,8 @@ def _limit(text: str | None, default: int | None) -> int | None:
 
 
 _SINCE = 54
+_CLOCKS_DIFFER = datetime.timedelta(days=1)
+"""Most by which the clocks of two conductors may differ."""
 
 
 class Events(expose.Controller):
@@ -126,31 +135,33 @@ class Events(expose.Controller):
     def index(self, request: Request) -> Json | None:
         """Return a page of events; with ``wait`` the next ones, with ``follow`` a stream.
 
-        Three statements: new events, the page, and the largest removed cursor.
+        Three statements: new events, the page, and the largest removed cursor. A time needs some
+        more, once, because events are stored in the order of their cursors.
         """
-        query = read_query(request.query, self.service.conf, self._cursor)
+        query = read_query(request.query, self.service.conf)
         tail = self.service.tail
-        notes, owner = request.call.notes, request.access.only()
-        if "choice" not in notes:
-            nodes = self._nodes(request, query)
-            hidden = request.access.hidden(owner)
-            notes["choice"] = Filter(nodes, query.runs, query.kinds, owner, hidden)
-        choice: Filter = notes["choice"]
+        notes = request.call.notes
         tail.look()
-        since = self._start(query, notes)
+        if "choice" not in notes:
+            notes["choice"] = self._choice(request, query)
+        choice: Filter = notes["choice"]
+        since, removed = self._start(query, notes), tail.removed()
+        trimmed = self._is_trimmed(query.since, removed)
         if query.follow:
-            skipped, removed = notes["skipped"], tail.removed()
+            login, skipped = request.access.login_seconds, notes["skipped"]
             request.call.later = Stream(
-                since, choice, query.limit, skipped, removed, request.access.login_seconds
+                since, choice, query.limit, skipped, removed, login, complete=not trimmed
             )
             return None
         limit = query.limit or MOST
         newest = query.since is None
         after = 0 if newest else since
-        upto = max(tail.settled, since) if query.before is None else min(tail.settled, query.before)
+        upto = max(after, self._end(query))
         page = tail.page(choice, after=after, upto=upto, limit=limit, newest=newest)
         # A full page of events that the client skips is followed by others.
         cursor = page[-1].id if len(page) == limit and not newest else upto
+        if choice.before is not None:  # events after it are between the last ones before it
+            cursor = page[-1].id if page else after
         found = [event for event in page if event.id not in notes["skipped"]]
         if query.wait is not None and not found:
             left = query.wait - request.call.watch.seconds
@@ -160,22 +171,55 @@ class Events(expose.Controller):
         return {
             "events": [event.document for event in found],
             "cursor": str(cursor),
-            "trimmed": query.since is not None and 0 <= query.since < tail.removed(),
+            "trimmed": trimmed,
         }
 
-    def _cursor(self, at: datetime.datetime) -> int:
-        """Return the cursor of a time; a later event may still get a number above the settled."""
-        self.service.tail.look()
+    def _choice(self, request: Request, query: FeedQuery) -> Filter:
+        owner, since = request.access.only(), _time(query.since)
+        return Filter(
+            self._nodes(request, query),
+            query.runs,
+            query.kinds,
+            owner,
+            request.access.hidden(owner),
+            since=since,
+            before=_time(query.before),
+            begun=0 if since is None else self.service.tail.head,
+        )
+
+    def _cursor(self, at: datetime.datetime, margin: datetime.timedelta) -> int:
+        """Return about the cursor of a time; a later event may still get a number above it."""
+        with contextlib.suppress(OverflowError):  # the first or the last day of all
+            at += margin
         found = self.service.database.read(lambda conn: events.id_before(conn, at))
         return min(found, self.service.tail.settled)
+
+    def _end(self, query: FeedQuery) -> int:
+        """Return the cursor of the last event that the answer may have."""
+        if isinstance(query.before, datetime.datetime):
+            return self._cursor(query.before, _CLOCKS_DIFFER)
+        settled = self.service.tail.settled
+        return settled if query.before is None else min(settled, query.before)
+
+    def _is_trimmed(self, since: int | datetime.datetime | None, removed: int) -> bool:
+        """Return whether events since a cursor or a time may have been removed."""
+        if not isinstance(since, datetime.datetime):
+            return since is not None and 0 <= since < removed
+        if not removed:
+            return False
+        following = self.service.database.read(lambda conn: events.time_after(conn, removed))
+        return following is None or following >= since
 
     def _start(self, query: FeedQuery, notes: Json) -> int:
         """Return the cursor to read after; a request that waits keeps its place."""
         tail = self.service.tail
         if "since" not in notes:
             self._check_cursor(query)
-            at_end = query.since is None or query.since < 0
-            notes["since"] = tail.settled if at_end else query.since
+            if isinstance(query.since, datetime.datetime):
+                notes["since"] = self._cursor(query.since, -_CLOCKS_DIFFER)
+            else:
+                at_end = query.since is None or query.since < 0
+                notes["since"] = tail.settled if at_end else query.since
             # Events that were visible at the beginning are not new, even if they settle later.
             notes["skipped"] = tail.unsettled if query.since == -1 else frozenset()
         start: int = notes["since"]
@@ -186,9 +230,10 @@ class Events(expose.Controller):
 
         :raises errors.InvalidParameter: it is above the newest event.
         """
-        if (query.since or 0) > self.service.tail.head:
+        since = query.since if isinstance(query.since, int) else 0
+        if since > self.service.tail.head:
             head = self.service.database.read(events.head)
-            if (query.since or 0) > head:
+            if since > head:
                 reason = f"is above the newest event, {head}: start again with now or 0"
                 raise errors.InvalidParameter(path="since", reason=reason)
 
