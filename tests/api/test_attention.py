@@ -254,6 +254,22 @@ def test_failure_whose_run_was_removed_has_the_last_error(api: Client, add_node:
     assert cause["verbs"] == ["retry"]
 
 
+def test_runs_without_a_key_are_one_cause_for_each_verb_and_code(
+    api: Client, database: Database, add_node: AddNode
+) -> None:
+    for verb, code in (("clean", "A"), ("clean", "A"), ("clean", "B"), ("provide", None)):
+        node = add_node(provision_state=CLEANED)
+        fail(database, node, f"why {code}", verb=verb, code=code, cause=None)
+    found = read(api)["causes"]
+    assert sorted((one["verb"], one["text"], one["nodes"]) for one in found) == [
+        ("clean", "why A", 2),
+        ("clean", "why B", 1),
+        ("provide", "why None", 1),
+    ]
+    assert {one["href"] for one in found} == {None}
+    assert len({one["cause"] for one in found}) == 3
+
+
 def test_filters_are_those_of_the_list_of_nodes(
     api: Client, database: Database, add_node: AddNode
 ) -> None:

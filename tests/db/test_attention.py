@@ -61,7 +61,7 @@ def test_nodes_are_grouped_by_kind_cause_and_silence(database: Database) -> None
     fail(database, maintenance=True, wake_at=NOON)
     hold(database, fail(database), "use")
     hold(database, fail(database), "erase,forget")
-    add_run(database, fail(database), state="aborted", cause=None)
+    add_run(database, fail(database), state="aborted", cause=None, code="X")
     fail(database, "enroll", last_error="no", health="Critical")
     add_node(database, provision_state="enroll", last_error="no")  # was never verified
     add_node(database, provision_state="active", fault="power failure", maintenance=True)
@@ -72,7 +72,7 @@ def test_nodes_are_grouped_by_kind_cause_and_silence(database: Database) -> None
         ("failed", KEY, "maintenance", False, True, 2),
         ("failed", KEY, "maintenance", True, True, 1),
         ("failed", KEY, "held", False, True, 1),
-        ("failed", None, None, False, True, 1),
+        ("failed", "clean X", None, False, True, 1),
         ("unverified", KEY, None, False, True, 1),
         ("fault", "power failure", None, False, True, 1),
         ("health", "Critical", None, False, True, 1),
@@ -98,8 +98,9 @@ def test_details_are_those_of_the_newest_run(database: Database) -> None:
     node = fail(database, name="n1", driver_info={"redfish_address": "https://bmc1"})
     newest = add_run(database, node, state="failed", ended_at=NOON, verb="provide")
     lonely = add_node(database, provision_state="error", last_error="gone")
-    [group] = database.read(lambda conn: rows.groups(conn, {}, {}, []))
-    wanted = [Cause("failed", KEY, KEY, ids=[group.first_id, group.last_id])]
+    found = database.read(lambda conn: rows.groups(conn, {}, {}, []))
+    ids = sorted(group.first_id for group in found)
+    wanted = [Cause("failed", KEY, KEY, ids=ids)]
     about = database.read(lambda conn: rows.details(conn, wanted))
     by_uuid = {one["uuid"]: one for one in about.values()}
     assert by_uuid[node]["run"]["uuid"] == newest

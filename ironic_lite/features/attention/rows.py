@@ -75,6 +75,8 @@ _VERIFIED = sa.not_(nodes.UNVERIFIED)
 
 
 _ALWAYS, _NEVER = sa.true(), sa.false()
+# A run of an earlier release has no cause.
+_KEY = sa.func.coalesce(_RUN.cause, _RUN.verb + " " + sa.func.coalesce(_RUN.code, ""))
 _SHARED = NodeGroup._fields[:5]
 
 
@@ -88,7 +90,7 @@ def groups(
     :param late: ids of nodes with an overdue step.
     """
     readable = _of_newest_run(paging.own_rows(models.runs)) if own else _ALWAYS
-    of_run = _of_newest_run(_RUN.cause), _silence(_OF_OPERATOR)
+    of_run = _of_newest_run(_KEY), _silence(_OF_OPERATOR)
     retrying = _NODE.wake_at.is_not(None)
     beside = _silence(), _NEVER, _ALWAYS
     parts = (

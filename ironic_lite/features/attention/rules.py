@@ -57,7 +57,8 @@ _LINKS: Mapping[str, str] = {
 class NodeGroup(NamedTuple):
     """Some nodes of one kind: not all of a cause, because they differ in ``silence`` and so on.
 
-    :ivar what: the key of the cause; the fault or the health; None for a run without a key.
+    :ivar what: the key of the cause, or verb and code of a run without one, with a blank between
+        them; the fault or the health; None if the run was removed.
     :ivar silence: `MAINTENANCE`, `HELD` or None.
     :ivar retrying: an automatic retry is due.
     :ivar readable: the caller may read their runs.
@@ -189,8 +190,8 @@ def needs_human(groups: Iterable[NodeGroup], late: Iterable[LateStep], failed: i
 
 
 def _cause(kind: str, what: str | None) -> Cause:
-    known = kind in OF_RUNS and what is not None
-    return Cause(kind, what, str(what) if known else causes.key(None, None, what or kind, ""))
+    stored = kind in OF_RUNS and what is not None and " " not in what
+    return Cause(kind, what, str(what) if stored else causes.key(None, None, what or kind, ""))
 
 
 def _cause_of_step(step: LateStep, title: str) -> Cause:
@@ -263,7 +264,7 @@ def _of_failure(node: Json) -> Json:
 def _link(cause: Cause) -> str | None:
     """Return the path of the list of the nodes; None if no filter chooses them."""
     if cause.kind in OF_RUNS:
-        return cause.what and f"/v1/nodes?cause={cause.what}"
+        return f"/v1/nodes?cause={cause.key}" if cause.key == cause.what else None
     return _LINKS[cause.kind] + urllib.parse.quote(cause.what or "")
 
 
