@@ -53,9 +53,66 @@ def test_retry_that_fails_again_is_told(page: sync_api.Page, live: service.Servi
     page.goto(to(live, "/v1/nodes/twice-1"))
     press(page, "Retry…")
     confirm(page, "Retry twice-1", typed="twice-1")
-    expect(page.locator(".live")).to_contain_text("Retry of twice-1: failed")
+    told = page.locator(".live p", has_text="Retry of twice-1: failed")
+    # The page shows it: the message is for screen readers.
+    expect(told).to_have_class("unseen")
     expect(page.locator(".run")).to_contain_text("The retry failed again, with the same cause.")
     expect(page.get_by_role("table")).to_contain_text("Provide, retry")
+
+
+def test_message_is_removed_by_what_follows_and_by_its_page(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    failed_node(live, "follow-1")
+    page.goto(to(live, "/v1/nodes/follow-1"))
+    press(page, "Retry…")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Type the name of the node").fill("follow-1")
+    with page.expect_response("**/states/provision"):
+        dialog.get_by_role("button", name="Retry follow-1").click()
+    page.get_by_role("link", name="Doctor", exact=True).click()
+    told = page.locator(".live p")
+    expect(told).to_contain_text("Retry of follow-1: failed")
+    expect(told).to_have_class("wrong")
+    page.get_by_role("link", name="Events", exact=True).click()
+    expect(told).to_have_count(1)
+    page.evaluate("location.hash = '#/v1/nodes/follow-1'")
+    page.get_by_role("heading", name="follow-1").wait_for()
+    expect(told).to_have_count(0)
+    press(page, "Hold…")
+    page.get_by_role("dialog").get_by_label("Reason").fill("a fan")
+    page.get_by_role("button", name="Hold follow-1").click()
+    expect(told).to_have_text("follow-1 is held.")
+    expect(told).to_have_class("unseen")
+
+
+def test_pause_of_a_batch_is_no_more_told_once_it_goes_on(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    for name in ("goes-on-1", "goes-on-2"):
+        live.create(name)
+    page.goto(to(live, "/v1/nodes?~q=goes-on-"))
+    for name in ("goes-on-1", "goes-on-2"):
+        page.get_by_role("checkbox", name=f"Select {name}").check()
+    page.get_by_role("button", name="Batch…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Request").select_option("manage")
+    dialog.get_by_label("Waves").select_option("all at once")
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    with page.expect_response(lambda one: one.url.endswith("/v1/batches")) as begun:
+        dialog.get_by_role("button", name="Manage 2 nodes").click()
+    batch = begun.value.json()["uuid"]
+    state = {"state": "paused", "error": None, "ended_at": None}
+    own = f"**/v1/batches/{batch}"
+    page.route(own, lambda route: route.fulfill(json=live.get(f"/v1/batches/{batch}") | state))
+    page.get_by_role("link", name="Doctor", exact=True).click()
+    told = page.locator(".live p")
+    expect(told).to_contain_text("Batch of 2 nodes: paused")
+    state["state"] = "running"
+    expect(told).to_have_count(0)
+    page.unroute(own)
+    expect(told).to_contain_text("Batch of 2 nodes: done")
+    expect(told).not_to_have_class("wrong")
 
 
 def test_times_are_local_with_their_zone_and_utc_in_the_title(

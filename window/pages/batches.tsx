@@ -16,7 +16,7 @@ import {
   wrong,
 } from "../parts/read";
 import { bdi, link, nodeLink, Result, stamp } from "../parts/text";
-import { Curl } from "../parts/toasts";
+import { Curl, useShown } from "../parts/toasts";
 import {
   batchTitle,
   erases,
@@ -82,6 +82,7 @@ function Batch() {
   const [over, setOver] = useState(false);
   const { body, fault, reload } = useDocument(own, { each: over ? 0 : BATCH_MS });
   useEffect(() => setOver(!!body?.ended_at), [body]);
+  useShown(body ? own : "");
   if (!body) return wrong(fault, own) ?? <Skeleton />;
   const failed = body.counts.failed + body.counts.refused;
   return (

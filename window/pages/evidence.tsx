@@ -193,7 +193,7 @@ function Erasure({ record }: { record: Json }) {
 /** Save exactly the bytes of an answer as a file. */
 async function save(from: string, name: string) {
   const answer = await open("GET", from).catch(() => null);
-  if (!answer?.ok) return say(`${name} could not be read.`);
+  if (!answer?.ok) return say(`${name} could not be read.`, { failed: true });
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await answer.blob());
   link.download = name;

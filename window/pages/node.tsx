@@ -10,7 +10,7 @@ import { Checks, Skeleton, Tree, useDocument, wrong } from "../parts/read";
 import { Machine, Timeline } from "../parts/run";
 import { Erasures, Fields, History, Inventory, Ports, Runs, withoutLinks } from "../parts/tabs";
 import { advice, Ago, bdi, link, nodeAddress, stamp, State } from "../parts/text";
-import { copy, Curl } from "../parts/toasts";
+import { copy, Curl, useShown } from "../parts/toasts";
 import { wording } from "../parts/words";
 import { go, href, path, route } from "../state/route";
 import { get, local } from "../wire/api";
@@ -44,6 +44,7 @@ export function NodePage() {
   const why = useDocument(gone || forbidden === own ? null : `${own}/why`, { again: turn });
   const known = useRef("");
   known.current = why.body?.node ?? known.current;
+  useShown(why.body ? path("nodes", why.body.node) : "");
   useEffect(() => {
     if (why.fault?.status === 403) setForbidden(own);
     // The node may have another name now, or it is deleted, and its events are no longer followed.

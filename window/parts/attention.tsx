@@ -166,7 +166,7 @@ function act(cause: Json, target: string) {
   const [first] = cause.sample;
   const known = fleet.nodes.get(first?.uuid);
   if (cause.nodes === 1 && known) openVerb(known, target);
-  else openCause(cause, target).catch(({ message }: Fault) => say(message));
+  else openCause(cause, target).catch(({ message }: Fault) => say(message, { failed: true }));
 }
 
 const conductorRow = ({ hostname, seen_at: at }: Json) => (
@@ -189,8 +189,8 @@ function batchRow({ uuid, name, state, nodes, done, failed, ends_at: ends, pause
   const paused = state === "paused";
   const pause = () =>
     ask("PUT", `${own}/state`, { body: { target: "pause" } }).then(
-      () => say("The batch is paused.", href(own)),
-      ({ message }: Fault) => say(message),
+      () => say("The batch is paused.", { to: href(own), about: own }),
+      ({ message }: Fault) => say(message, { failed: true }),
     );
   return (
     <li key={uuid}>

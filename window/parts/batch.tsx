@@ -88,7 +88,7 @@ export function BatchDialog({
   const sending = useSend({ method: "POST", path: "/v1/batches", body }, (answer) => {
     const own = path("batches", answer.body.uuid);
     go(href(own));
-    say(`The batch of ${all} has begun.`);
+    say(`The batch of ${all} has begun.`, { about: own });
     void tellEnd(own, title);
   });
   const fresh = plan && planned === text;

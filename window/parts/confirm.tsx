@@ -1,11 +1,11 @@
 /** What an act asks of the user before its button works, and the end of what it began. */
 import { useState } from "preact/hooks";
-import { href, route } from "../state/route";
+import { href } from "../state/route";
 import { get, sleep } from "../wire/api";
 import { type Json } from "../wire/json";
 import { Checkbox, typed } from "./fields";
 import { bdi } from "./text";
-import { say } from "./toasts";
+import { aboutOf, hush, say } from "./toasts";
 import { causeOf, erases, ERASING, HALF, wording } from "./words";
 
 /**
@@ -71,14 +71,20 @@ const LONGEST_PAUSE_MS = 10_000;
  * @param own its path
  */
 export async function tellEnd(own: string, title: string) {
+  const about = aboutOf(own);
+  let told = "";
   for (let pause = 1000; ; pause = Math.min(LONGEST_PAUSE_MS, pause * 1.2)) {
     await sleep(pause);
     if (document.hidden) continue; // A tab that nobody sees asks nothing.
     const { body, status } = await get(own).catch((fault) => fault);
     if (status === 403 || status === 404) return;
-    if (!body?.ended_at && body?.state !== "paused") continue;
-    const cause = wording(causeOf(body));
-    return say(`${title}: ${body.state}. ${cause}`, route.value.path === own ? "" : href(own));
+    const now = body?.ended_at || body?.state === "paused" ? body.state : "";
+    if (!body || now === told) continue;
+    told = now;
+    // A batch that goes on is no longer paused.
+    if (!now) hush((toast) => toast.about === about);
+    else say(`${title}: ${now}. ${wording(causeOf(body))}`, { to: href(own), about, failed: now !== "done" });
+    if (body.ended_at) return;
   }
 }
 

@@ -41,7 +41,8 @@ function useEach(nodes: Json[], request: (node: Json) => { method: string; path:
     };
     await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, worker));
     setBusy(false);
-    say(`${[...found.values()].filter((result) => result === "done").length} of ${nodes.length} done.`);
+    const done = [...found.values()].filter((result) => result === "done").length;
+    say(`${done} of ${nodes.length} done.`, { failed: done < nodes.length });
   };
   const sample = request({ uuid: "{node}" });
   const copied = { ...sample, path: decodeURIComponent(sample.path), each: nodes.map((node) => node.uuid) };

@@ -52,7 +52,9 @@ export function Enroll() {
     ported.current = address;
   };
   const sending = useSend(request, ({ body }) => {
-    addPort(body).catch((fault: Fault) => say(`The port was refused: ${fault.message}`, location.hash));
+    addPort(body).catch((fault: Fault) =>
+      say(`The port was refused: ${fault.message}`, { to: location.hash, failed: true }),
+    );
     go(nodeAddress(body));
     say("The node is enrolled.");
   });

@@ -59,7 +59,7 @@ export function HoldForm({ body, onChange }: { body: Json; onChange: (body: Json
 export function HoldOne({ own, name, reload }: Held) {
   const [body, setBody] = useState(NEW_HOLD as Json);
   const sending = useSend({ method: "POST", path: `${own}/holds`, body, of: own }, () => {
-    say(`${name} is held.`);
+    say(`${name} is held.`, { about: own });
     reload?.();
   });
   const title = `Hold ${name}`;
@@ -80,7 +80,7 @@ export function Lift({ own, name, reload, holds, chosen = holds[0]?.uuid }: Held
   const again = (hold.blocks ?? []).filter((block: string) => !kept.includes(block));
   const query = new URLSearchParams({ reason });
   const sending = useSend({ method: "DELETE", path: `${own}/holds/${uuid}?${query}`, of: own }, () => {
-    say(`The hold (${hold.kind}) of ${name} is lifted.`);
+    say(`The hold (${hold.kind}) of ${name} is lifted.`, { about: own });
     reload?.();
   });
   const act = { ...sending, title: `Lift a hold of ${name}`, button: "Lift the hold", ready: !!reason };

@@ -166,7 +166,7 @@ function useSending(node: Json, body: Json, plan: any, reload: () => void) {
     const title = `${verb(body.target)} of ${nameOf(node)}`;
     const run = monitor(link);
     if (run) go(href(run));
-    say(`${title} is accepted.`);
+    say(`${title} is accepted.`, { about: path("nodes", node.uuid) });
     if (run) void tellEnd(run, title);
   };
   const sending = useSend(request, done, (fault) => {

@@ -70,10 +70,14 @@ export function Shell({ children }: { children?: any }) {
       <main id="main-content" tabindex={-1}>
         {children}
       </main>
-      <div class="live" role="status" aria-live="polite">
+      <div
+        class={toasts.value.every((toast) => toast.seen) ? "live unseen" : "live"}
+        role="status"
+        aria-live="polite"
+      >
         {toasts.value.map((toast) => (
-          <p>
-            {visible(toast.text)}{" "}
+          <p class={toast.seen ? "unseen" : toast.failed ? "wrong" : ""}>
+            {toast.failed && <span aria-hidden="true">▲</span>} {visible(toast.text)}{" "}
             {toast.to && (
               <>
                 {toast.to !== location.hash && (

@@ -28,7 +28,7 @@ export function Simple(props: any) {
   const sending = useSend({ method, path: props.path, body, of, waits }, () => {
     if (then) go(then);
     else reload?.();
-    say(done);
+    say(done, of && { about: of });
   });
   return (
     <ActForm
@@ -59,7 +59,7 @@ export function Declare({
 }) {
   const [body, setBody] = useState({ data_state: now ?? DATA_STATES[0], reason: "" });
   const sending = useSend({ method: "PUT", path: `${own}/data_state`, body, of: own }, () => {
-    say(`The data on ${name} is declared ${body.data_state}.`);
+    say(`The data on ${name} is declared ${body.data_state}.`, { about: own });
     reload();
   });
   const title = `Data on ${name}`;

@@ -25,7 +25,7 @@ export function Stop({ own, name, reload }: { own: string; name: string; reload?
   useLayoutEffect(() => setSure(false), [kind]);
   // The run that was read, and none that may have begun since.
   const sending = useSend({ method: "PUT", path: `${own}/runs/${run?.uuid}/stop`, body, of: own }, () => {
-    say(`The run of ${name} stops at its next step.`);
+    say(`The run of ${name} stops at its next step.`, { about: own });
     reload?.();
   });
   const title = `Stop the run of ${name}`;

@@ -1,21 +1,50 @@
 /** Sentences about the results of own acts, and buttons that copy a request as curl, or another text. */
 import { signal } from "@preact/signals";
+import { useLayoutEffect } from "preact/hooks";
 import { curl, sleep } from "../wire/api";
 import { loginUser } from "../wire/login";
 
 /** Sentences for the live region: results of own acts. */
 export const toasts = signal<Toast[]>([]);
-/** `to`: the page that shows it */
-export type Toast = { text: string; to: string };
+/**
+ * `to`: the page that shows it; `about`: the path of the node or the batch; `seen`: it is for screen
+ * readers alone
+ */
+export type Toast = { text: string; to?: string; about?: string; failed?: boolean; seen?: boolean };
+
+/** The path of the node or the batch that the page shows. */
+let showing = "";
+
+/** Take messages about what the page shows off the screen, and put no further ones there. */
+export function useShown(about: string) {
+  useLayoutEffect(() => {
+    showing = about;
+    hush((toast) => !!toast.to && toast.about === about);
+    toasts.value = toasts.value.map((toast) => ({ ...toast, seen: !!about && toast.about === about }));
+    return () => {
+      showing = "";
+    };
+  }, [about]);
+}
+
+/** @returns the path of the node or the batch that a path below it is about */
+export const aboutOf = (own: string) => own.split("/").slice(0, 4).join("/");
 
 const SHOWN_MS = 8000;
 const MOST_SAID = 4;
 const COPY_MS = 1000;
 let until = 0;
 
-/** Tell the result of an own act for some seconds; with an address, until it is followed or closed. */
-export function say(text: string, to: string = "") {
-  toasts.value = [...toasts.value.filter((toast) => toast.to), { text, to }].slice(-MOST_SAID);
+/**
+ * Tell the result of an own act for some seconds; with an address, until it is followed or closed, or
+ * something else is told about the same.
+ */
+export function say(text: string, more: Omit<Toast, "text"> = {}) {
+  const { about } = more;
+  const seen = !!about && about === showing;
+  const toast = { text, ...more, ...(seen && { seen, to: "" }) };
+  const others = toasts.value.filter((other) => other.to && !(about && other.about === about));
+  toasts.value = [...others, toast].slice(-MOST_SAID);
   clearTimeout(until);
   until = setTimeout(() => hush((toast) => !toast.to), SHOWN_MS);
 }
@@ -34,7 +63,7 @@ export async function copy(text: string) {
   );
   const copied = (await Promise.race([written, sleep(COPY_MS)])) || copyBySelection(text);
   if (copied) say("Copied.");
-  else say(`The browser forbids this page to copy. Copy it yourself: ${text}`, location.hash);
+  else say(`The browser forbids this page to copy. Copy it yourself: ${text}`, { to: location.hash });
 }
 
 function copyBySelection(text: string) {
