@@ -12,6 +12,13 @@ const HoldOne = lazy(async () => (await import("./holds")).HoldOne);
 const Lift = lazy(async () => (await import("./holds")).Lift);
 const Simple = lazy(async () => (await import("./simple")).Simple);
 
+const Settings = lazy(async () => (await import("./settings")).Settings);
+
+/** @param props `own` is the path of the node */
+export function openSettings(props: { own: string; reload: () => void }) {
+  show(() => <Settings {...props} />);
+}
+
 export function openEnroll() {
   show(() => <Enroll />);
 }

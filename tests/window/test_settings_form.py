@@ -1,0 +1,101 @@
+"""Settings, traits and ports of a node by forms; the patch is reviewed before it is sent."""
+
+from __future__ import annotations
+
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import to
+from tests.window.test_enroll import typed_nowhere
+
+expect = sync_api.expect
+PASSWORD = "hunter2hunter2"
+
+
+def test_settings_are_changed_by_a_form_and_reviewed(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    info = {"redfish_address": "https://192.0.2.6", "redfish_username": "root"}
+    live.create("set-1", driver="redfish", driver_info={**info, "redfish_password": "before"})
+    page.goto(to(live, "/v1/nodes/set-1?~tab=fields"))
+    page.get_by_role("button", name="Settings…").click()
+    dialog = page.get_by_role("dialog")
+    review = dialog.get_by_role("button", name="Review")
+    expect(review).to_be_disabled()
+    dialog.get_by_label("Resource class").fill("gpu")
+    address = dialog.get_by_label("redfish_address", exact=True)
+    expect(address).to_have_value("https://192.0.2.6")
+    address.fill("https://192.0.2.7")
+    password = dialog.get_by_label("redfish_password", exact=True)
+    expect(password).to_have_value("")
+    expect(password).to_have_attribute("placeholder", "unchanged")
+    password.fill(PASSWORD)
+    expect(review).to_have_text("Review 3 changes")
+    review.click()
+    changes = dialog.get_by_role("list", name="Changes")
+    expect(changes).to_contain_text("https://192.0.2.6 → https://192.0.2.7")
+    expect(changes).to_contain_text("/driver_info/redfish_password: ****** → ******")
+    typed_nowhere(page, PASSWORD)
+    dialog.get_by_role("button", name="Back").click()
+    expect(dialog.get_by_label("Resource class")).to_have_value("gpu")
+    dialog.get_by_role("button", name="Review").click()
+    dialog.get_by_role("button", name="Save").click()
+    dialog.wait_for(state="detached")
+    node = live.get("/v1/nodes/set-1")
+    assert node["resource_class"] == "gpu"
+    assert node["driver_info"] == {
+        **info,
+        "redfish_address": "https://192.0.2.7",
+        "redfish_password": "******",
+    }
+    (event,) = live.get("/v1/events?node=set-1&since=0&kind=node_updated")["events"]
+    assert PASSWORD not in str(event)
+    typed_nowhere(page, PASSWORD)
+
+
+def test_node_is_retired_by_the_form(page: sync_api.Page, live: service.Service) -> None:
+    live.create("set-2")
+    page.goto(to(live, "/v1/nodes/set-2?~tab=fields"))
+    page.get_by_role("button", name="Settings…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Life", exact=True).click()
+    dialog.get_by_label("Retired").check()
+    dialog.get_by_label("Why retired").fill("fan")
+    dialog.get_by_role("button", name="Review 2 changes").click()
+    dialog.get_by_role("button", name="Save").click()
+    dialog.wait_for(state="detached")
+    node = live.get("/v1/nodes/set-2")
+    assert (node["retired"], node["retired_reason"]) == (True, "fan")
+
+
+def test_traits_and_ports_are_added_and_removed(page: sync_api.Page, live: service.Service) -> None:
+    live.create("set-3")
+    page.goto(to(live, "/v1/nodes/set-3?~tab=fields"))
+    traits = page.get_by_role("form", name="Traits")
+    traits.get_by_label("Trait").fill("CUSTOM_A")
+    traits.get_by_role("button", name="Add the trait").click()
+    traits.get_by_role("button", name="CUSTOM_A").wait_for()
+    assert live.get("/v1/nodes/set-3/traits")["traits"] == ["CUSTOM_A"]
+    traits.get_by_role("button", name="CUSTOM_A").click()
+    expect(traits.get_by_role("button", name="CUSTOM_A")).to_have_count(0)
+    page.goto(to(live, "/v1/nodes/set-3/ports"))
+    port = page.get_by_role("form", name="New port")
+    port.get_by_label("MAC address").fill("52:54:00:0f:00:03")
+    port.get_by_role("button", name="Add the port").click()
+    listed = page.get_by_role("region", name="Ports")
+    listed.get_by_text("52:54:00:0f:00:03").wait_for()
+    listed.get_by_role("button", name="Remove…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove", exact=True).click()
+    expect(listed.get_by_text("52:54:00:0f:00:03")).to_have_count(0)
+    assert live.get("/v1/ports?node=set-3")["ports"] == []
+
+
+def test_review_of_a_patch_shows_no_secret(page: sync_api.Page, live: service.Service) -> None:
+    live.create("set-4")
+    page.goto(to(live, "/v1/nodes/set-4?~tab=fields"))
+    page.get_by_text("Change fields").click()
+    patch = f'[{{"op": "add", "path": "/driver_info/ipmi_password", "value": "{PASSWORD}"}}]'
+    page.get_by_label("JSON Patch").fill(patch)
+    changes = page.get_by_role("list", name="Changes")
+    expect(changes).to_contain_text("******")
+    expect(changes).not_to_contain_text(PASSWORD)

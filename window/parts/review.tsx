@@ -1,0 +1,36 @@
+/** What a patch changes, as a list to review; secrets are in neither side. */
+import { secret } from "../wire/api";
+import { type Json } from "../wire/json";
+import { bdi } from "./text";
+
+const MASK = "******";
+
+/**
+ * @param pointer RFC 6901
+ * @returns what stands there now
+ */
+export const valueAt = (node: Json, pointer: unknown): unknown =>
+  String(pointer ?? "")
+    .split("/")
+    .slice(1)
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
+    .reduce((at: any, part) => at?.[part], node) ?? "nothing";
+
+/** @returns the value of a change with secrets masked */
+export function shownValue(pointer: unknown, value: unknown): unknown {
+  if (secret.test(String(pointer ?? "").replace(/.*\//, ""))) return MASK;
+  const hide = (name: string, held: unknown) =>
+    name && typeof held === "string" && secret.test(name) ? MASK : held;
+  return value === undefined ? value : JSON.parse(JSON.stringify(value, hide));
+}
+
+export const Review = ({ node, patch }: { node: Json; patch: Json[] }) => (
+  <ul aria-label="Changes">
+    {patch.map((change) => (
+      <li>
+        <code>{bdi(change?.path)}</code>: {bdi(valueAt(node, change?.path))} →{" "}
+        {change?.op === "remove" ? "removed" : bdi(shownValue(change?.path, change?.value))}
+      </li>
+    ))}
+  </ul>
+);
