@@ -297,3 +297,18 @@ def test_search_uses_the_index(database: Database) -> None:
         assert "SCAN" not in plan
     for plan in plans("a", few=True)[2:] + plans(None, few=False)[2:]:
         assert "SCAN" not in plan
+
+
+def test_mariadb_reads_terms_before_the_nodes_of_a_large_project(database: Database) -> None:
+    """Its optimizer would read all nodes of the project, and sort all their terms."""
+    if database.kind != "mysql":
+        pytest.skip("a plan of few rows does not show it on other databases")
+    made = rows.statements("ab", "a", {}, few=False)
+    for statement, given in made[:2]:
+        sql = statement.compile(database.engine)
+        values = sql.construct_params({**given, "limit_": 5})
+        plan = database.read(
+            lambda conn, s=sql, v=values: conn.exec_driver_sql(f"EXPLAIN {s}", v).all()  # type: ignore[misc]
+        )
+        assert "STRAIGHT_JOIN" in str(sql)
+        assert next(row.table for row in plan if row.table) == "search_terms"

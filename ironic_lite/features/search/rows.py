@@ -266,6 +266,9 @@ def _selects(
         _select(joined, _TERM.field, _TERM.value, (*chosen, *where), order)
         for chosen in (whole, (*_starts(term), _FIRST))
     ]
+    for dialect in () if few else ("mysql", "mariadb"):
+        # MariaDB would read all nodes of the project and all their terms, and sort these.
+        of_terms = [one.prefix_with("STRAIGHT_JOIN", dialect=dialect) for one in of_terms]
     joined = models.ports.join(models.nodes, _NODE.uuid == _PORT.node_uuid)
     address, allowed = _PORT.address, limits.get("port", sa.true())
     where = [*_starts(address), allowed, mine]
