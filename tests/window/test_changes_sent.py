@@ -342,8 +342,18 @@ def test_change_of_a_batch_has_a_key_and_names_its_version(
     assert answer.status_code == 201, answer.text
     acts = Acts(page, live)
     page.goto(to(live, f"/v1/batches/{answer.json()['uuid']}"))
-    press(page, "Pause…")
-    acts.do("Pause")
+    told = page.locator(".live")
+    for undone in (True, False):
+        with page.expect_request("**/state") as paused:
+            press(page, "Pause")
+        assert paused.value.headers["idempotency-key"]
+        if undone:
+            with page.expect_request("**/state") as resumed:
+                told.get_by_role("button", name="Undo").click()
+            assert resumed.value.post_data_json == {"target": "resume"}
+            assert resumed.value.headers["if-match"]
+            expect(told).to_contain_text("Undone.")
+    expect(told.get_by_role("button", name="Undo")).to_have_count(0)
     press(page, "Resume…")
     acts.do("Resume", fill=count)
     press(page, "Abort…")

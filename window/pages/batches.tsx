@@ -16,7 +16,7 @@ import {
   wrong,
 } from "../parts/read";
 import { bdi, link, nodeLink, Result, stamp } from "../parts/text";
-import { Curl, useShown } from "../parts/toasts";
+import { Curl, pauseBatch, useShown } from "../parts/toasts";
 import {
   batchTitle,
   erases,
@@ -142,14 +142,10 @@ function Controls({ own, batch, reload }: { own: string; batch: Json; reload: ()
     <div class="actions">
       {batch.state === "running" ? (
         <button
-          onClick={act(
-            "Pause",
-            { target: "pause" },
-            "none",
-            `Nothing starts on ${rest} until you resume it.`,
-          )}
+          title={`Nothing starts on ${rest} until you resume it.`}
+          onClick={() => pauseBatch(own, reload)}
         >
-          Pause…
+          Pause
         </button>
       ) : (
         <button

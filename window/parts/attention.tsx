@@ -3,13 +3,13 @@ import { useEffect, useState } from "preact/hooks";
 import { STATES } from "../facts";
 import { duration } from "../state/clock";
 import { fleet } from "../state/nodes";
-import { href, path } from "../state/route";
-import { ask, type Fault, get, may } from "../wire/api";
+import { path } from "../state/route";
+import { type Fault, get, may } from "../wire/api";
 import { type Json } from "../wire/json";
 import { openCause } from "./bulk";
 import { openVerb } from "./openers";
 import { Ago, bdi, link, nodeLink } from "./text";
-import { say } from "./toasts";
+import { pauseBatch, say } from "./toasts";
 import { expected, KINDS, many, OVERDUE, sum, verb, wording } from "./words";
 
 /** Causes and batches that are shown before all are asked for: with the others 150 pixels. */
@@ -187,11 +187,6 @@ function batchRow({ uuid, name, state, nodes, done, failed, ends_at: ends, pause
   const own = path("batches", uuid);
   const ended = done + failed;
   const paused = state === "paused";
-  const pause = () =>
-    ask("PUT", `${own}/state`, { body: { target: "pause" } }).then(
-      () => say("The batch is paused.", { to: href(own), about: own }),
-      ({ message }: Fault) => say(message, { failed: true }),
-    );
   return (
     <li key={uuid}>
       <span class="says">
@@ -201,7 +196,7 @@ function batchRow({ uuid, name, state, nodes, done, failed, ends_at: ends, pause
         {paused && <b class="held-mark"> ■ paused{by ? <>: {bdi(by)}</> : ""}</b>}
         {ends && ` · ${expected({ ends_at: ends }, true)}`}
       </span>
-      {state === "running" && <button onClick={pause}>Pause</button>}
+      {state === "running" && <button onClick={() => pauseBatch(own)}>Pause</button>}
     </li>
   );
 }

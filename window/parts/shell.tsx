@@ -78,6 +78,16 @@ export function Shell({ children }: { children?: any }) {
         {toasts.value.map((toast) => (
           <p class={toast.seen ? "unseen" : toast.failed ? "wrong" : ""}>
             {toast.failed && <span aria-hidden="true">▲</span>} {visible(toast.text)}{" "}
+            {toast.undo && (
+              <button
+                onClick={() => {
+                  closing(toast)();
+                  toast.undo?.();
+                }}
+              >
+                Undo
+              </button>
+            )}
             {toast.to && (
               <>
                 {toast.to !== location.hash && (

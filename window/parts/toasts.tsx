@@ -1,7 +1,7 @@
 /** Sentences about the results of own acts, and buttons that copy a request as curl, or another text. */
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
-import { curl, sleep } from "../wire/api";
+import { curl, sendChange, sleep } from "../wire/api";
 import { loginUser } from "../wire/login";
 
 /** Sentences for the live region: results of own acts. */
@@ -10,7 +10,14 @@ export const toasts = signal<Toast[]>([]);
  * `to`: the page that shows it; `about`: the path of the node or the batch; `seen`: it is for screen
  * readers alone
  */
-export type Toast = { text: string; to?: string; about?: string; failed?: boolean; seen?: boolean };
+export type Toast = {
+  text: string;
+  to?: string;
+  about?: string;
+  failed?: boolean;
+  seen?: boolean;
+  undo?: () => void;
+};
 
 /** The path of the node or the batch that the page shows. */
 let showing = "";
@@ -20,7 +27,10 @@ export function useShown(about: string) {
   useLayoutEffect(() => {
     showing = about;
     hush((toast) => !!toast.to && toast.about === about);
-    toasts.value = toasts.value.map((toast) => ({ ...toast, seen: !!about && toast.about === about }));
+    toasts.value = toasts.value.map((toast) => ({
+      ...toast,
+      seen: !!about && toast.about === about && !toast.undo,
+    }));
     return () => {
       showing = "";
     };
@@ -41,13 +51,46 @@ let until = 0;
  */
 export function say(text: string, more: Omit<Toast, "text"> = {}) {
   const { about } = more;
-  const seen = !!about && about === showing;
+  const seen = !!about && about === showing && !more.undo;
   const toast = { text, ...more, ...(seen && { seen, to: "" }) };
   const others = toasts.value.filter((other) => other.to && !(about && other.about === about));
   toasts.value = [...others, toast].slice(-MOST_SAID);
   clearTimeout(until);
   until = setTimeout(() => hush((toast) => !toast.to), SHOWN_MS);
 }
+
+const UNDO_MS = 5000;
+
+/**
+ * Send a change that has an inverse at once. For some seconds Undo sends the inverse, if nothing else
+ * has changed meanwhile.
+ */
+export async function sendAtOnce(
+  text: string,
+  about: string,
+  change: Parameters<typeof sendChange>[0],
+  inverse: Parameters<typeof sendChange>[0],
+  reload?: () => void,
+) {
+  const send = async (request: typeof change, done: string, undo?: (tag: string) => void) => {
+    try {
+      const { tag } = await sendChange(request);
+      say(done, { about, ...(undo && { undo: () => undo(tag) }) });
+    } catch (fault) {
+      say((fault as Error).message, { about, failed: true });
+    }
+    reload?.();
+  };
+  await send(change, text, (tag) => void send({ ...inverse, tag }, "Undone."));
+  const mine = toasts.value.find((toast) => toast.undo && toast.about === about);
+  setTimeout(() => hush((toast) => toast === mine), UNDO_MS);
+}
+
+/** @param own path of the batch */
+export const pauseBatch = (own: string, reload?: () => void) => {
+  const change = (target: string) => ({ method: "PUT", path: `${own}/state`, body: { target } });
+  return sendAtOnce("The batch is paused.", own, change("pause"), change("resume"), reload);
+};
 
 /** @param which are no longer shown */
 export const hush = (which: (toast: Toast) => boolean) =>
