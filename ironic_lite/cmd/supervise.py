@@ -283,7 +283,10 @@ class Channel:
         self._given.setblocking(False)
 
     def begin(self) -> None:
-        """Note the values with which a child is started now."""
+        """Note the values with which a child is started now; older messages are void."""
+        with contextlib.suppress(BlockingIOError):
+            while self._taken.recv(_LARGEST, socket.MSG_DONTWAIT):
+                pass
         self.begun = entry.read_values(self._conf)
 
     def send(self) -> None:
@@ -551,6 +554,7 @@ class Renewal:
     def _begin(self, child: Child, now: float) -> None:
         # One that is restarted anyway reads the new files.
         if not child.pid:
+            self._failed = 0
             return
         child.ready.clear()
         self._current, self._limit, self._stopped = child, now + _REPLACING_SECONDS, False

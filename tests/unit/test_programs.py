@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from ironic_lite.cmd import entry, status
+from ironic_lite.cmd import entry, status, supervise
 from ironic_lite.core import clock, config, modules
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
@@ -375,6 +375,48 @@ def test_lost_message_of_values_is_made_up_for_by_the_next(tmp_path: pathlib.Pat
     settings.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
     command = [sys.executable, "-c", LOSING, f"--config-file={settings}"]
     assert subprocess.run(command, timeout=60, check=False).returncode == 7
+
+
+def test_messages_to_an_earlier_child_do_not_reach_the_next(tmp_path: pathlib.Path) -> None:
+    conf = loaded(tmp_path, "")
+    channel = supervise.Channel(conf)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            channel.send()
+    channel.begin()
+    conf.set_override("max_concurrent_clean", 7, "conductor")
+    channel.send()
+    values = pickle.loads(channel._taken.recv(1 << 20))
+    assert values["conductor", "max_concurrent_clean"] == 7
+
+
+class Replaced:
+    """A child whose new processes end before they serve; its own one ends after some of them."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self.name, self.most, self.tries = name, most, 0
+        self.pid, self.former, self.kept = 1, 0, False
+        self.ready = supervise.Ready()
+
+    def replace(self) -> bool:
+        self.tries += 1
+        self.kept = True
+        if self.tries == self.most:
+            self.pid = 0
+        return False
+
+
+def test_each_child_has_its_own_count_of_tries(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervise, "LONGEST_PAUSE", 0.0)
+    one, two = Replaced("one", 4), Replaced("two", 99)
+    renewal = supervise.Renewal([one, two], lambda: False, 60.0)  # type: ignore[list-item]
+    renewal.begin()
+    for _ in range(99):
+        renewal.step()
+    assert (one.tries, two.tries) == (4, 10)
+    assert "two is not replaced after 10 tries" in caplog.text
 
 
 def test_options_of_libraries_are_compared_before_and_after_their_use(
