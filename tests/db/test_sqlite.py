@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -201,6 +204,40 @@ def test_checkpoint_and_vacuum_of_another_program_are_no_faults(sqlite_database:
     assert path.stat().st_size < before
     sqlite_database.write(_write)
     assert sqlite_database.read(_count) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "cut"),
+    [
+        (sqlite3.SQLITE_IOERR_READ, True),
+        (sqlite3.SQLITE_IOERR_SHORT_READ, True),
+        (sqlite3.SQLITE_CORRUPT, True),
+        (sqlite3.SQLITE_NOTADB, True),
+        (sqlite3.SQLITE_IOERR_NOMEM, False),
+        (sqlite3.SQLITE_IOERR_SHMOPEN, False),
+        (sqlite3.SQLITE_IOERR_LOCK, False),
+    ],
+)
+def test_results_of_a_short_file_alone_are_a_cut(
+    tmp_path: pathlib.Path, code: int, cut: bool
+) -> None:
+    path = tmp_path / "some.sqlite"
+    for suffix in ("", "-wal", "-shm"):
+        pathlib.Path(f"{path}{suffix}").write_bytes(b"x" * 8192)
+    file = sqlite.OpenFile(str(path))
+    file.remember(None, None)
+    os.truncate(path, 4096)
+
+    def fail(_pragmas: Sequence[str]) -> list[Any]:
+        why = sqlite3.OperationalError("disk I/O error")
+        why.sqlite_errorcode = code
+        raise why
+
+    with pytest.raises(errors.Unavailable if cut else sqlite3.OperationalError):
+        file.confirm(fail)
+    kept = pytest.raises(errors.Unavailable, match="cut") if cut else contextlib.nullcontext()
+    with kept:
+        file.confirm(lambda _pragmas: [(4096,), (1,)])
 
 
 def test_full_disk_after_a_checkpoint_is_no_cut(tmp_path: pathlib.Path) -> None:

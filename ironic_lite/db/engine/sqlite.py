@@ -22,7 +22,12 @@ _LOG_WAIT = 5000
 _LOG, _INDEX = _BESIDE = "-wal", "-shm"
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 """Bytes before all pages of the log, and before each."""
-_DAMAGED = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DAMAGED = (
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+)
 """Results of a question that reads past the end of a file; others are no sign of damage."""
 _LOOKS = 3
 _LOOK_PAUSE = 0.02
@@ -230,17 +235,20 @@ class OpenFile:
 
     def _raise_cut(self, suffix: str, why: Exception) -> None:
         """Raise what an error of a question means; a full disk answers none, and cuts no file."""
-        code = getattr(getattr(why, "orig", why), "sqlite_errorcode", 0) & 0xFF
+        code = getattr(getattr(why, "orig", why), "sqlite_errorcode", 0)
         if code in _DAMAGED:
-            raise self._fault(suffix, "cut") from why
+            raise self._cut_fault(suffix) from why
         if code != sqlite3.SQLITE_FULL:
             raise why
+
+    def _cut_fault(self, suffix: str) -> errors.Unavailable:
+        """Refuse a file that was cut from now on; return the error."""
+        self._cut = suffix
+        return self._fault(suffix, "cut")
 
     def _fault(self, suffix: str, changed: str) -> errors.Unavailable:
         path = self._path + suffix
         cut = changed == "cut"
-        if cut:
-            self._cut = suffix
         what = {"": "database file", _LOG: "write-ahead log", _INDEX: "index of the log"}[suffix]
         advice = (
             " Stop every process of the service in order, not by force: the last one writes what "
@@ -273,7 +281,7 @@ class OpenFile:
                     self._file = found
                     return
                 time.sleep(_LOOK_PAUSE)  # another process may be in the middle of its change
-            raise self._fault("", "cut")
+            raise self._cut_fault("")
 
     def _confirm_log(self, ask: Callable[[Sequence[str]], list[Any]]) -> None:
         """Accept a log that a checkpoint has made smaller: it has room for all its frames."""
@@ -293,7 +301,7 @@ class OpenFile:
                     self._beside[_LOG] = found
                     return
                 time.sleep(_LOOK_PAUSE)
-            raise self._fault(_LOG, "cut")
+            raise self._cut_fault(_LOG)
 
 
 def _identity(path: str) -> _Identity:
