@@ -7,6 +7,7 @@ event in the form of Ironic's clients: errors, and the begin and end of flows. T
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -158,7 +159,7 @@ def _differences(
     path: str, raw: _Sides, masked: _Sides, hide: Callable[[str], str]
 ) -> Iterator[tuple[str, _Sides]]:
     """Yield each path at which values differ, and the masked values."""
-    if raw[0] == raw[1]:
+    if raw[0] == raw[1] and _text(raw[0]) == _text(raw[1]):
         return
     if not all(value is None or isinstance(value, dict) for value in (*raw, *masked)):
         yield path, masked
@@ -166,7 +167,13 @@ def _differences(
     for key in {**(raw[0] or {}), **(raw[1] or {})}:
         below = tuple((side or {}).get(key) for side in raw)
         known = tuple((side or {}).get(hide(key)) for side in masked)
+        if below == (None, None) and any(key not in (side or {}) for side in raw):
+            yield f"{path}/{hide(key)}", below  # null on one side, nothing on the other
         yield from _differences(f"{path}/{hide(key)}", below, known, hide)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, default=str)  # True is not 1
 
 
 def _change(path: str, values: _Sides, longest: int) -> Json:

@@ -20,7 +20,7 @@ FOLDERS = {
     "ironic_lite.conductor": (9_360, 54),
     "ironic_lite.core": (4_890, 24),
     "ironic_lite.db": (5_790, 35),
-    "ironic_lite.domain": (6_105, 35),
+    "ironic_lite.domain": (6_115, 35),
     "ironic_lite.drivers": (14_720, 67),
     "ironic_lite.errors": (420, 1),
     "ironic_lite.features": (5_850, 38),

@@ -31,6 +31,22 @@ def test_each_value_has_its_path_and_both_sides() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ({"a": 1}, {"a": True}, {"path": "extra/a", "old": 1, "new": True}),
+        ({"a": [0]}, {"a": [False]}, {"path": "extra/a", "old": [0], "new": [False]}),
+        ({}, {"a": None}, {"path": "extra/a", "old": None, "new": None}),
+        ({"a": {"b": None}}, {"a": {}}, {"path": "extra/a/b", "old": None, "new": None}),
+    ],
+    ids=str,
+)
+def test_values_that_only_python_takes_for_equal_are_changes(
+    old: Json, new: Json, shown: Json
+) -> None:
+    assert changed({"extra": old}, {"extra": new}) == [shown]
+
+
 SECRET_VALUES: dict[str, tuple[str, Any]] = {
     "a secret key": ("driver_info", {"redfish_password": PASSWORD}),
     "a secret key in an object": ("extra", {"a": {"api_key": PASSWORD}}),

@@ -520,7 +520,9 @@ class Journal:
 
         :param lost_parent: the children of this node, which was deleted; each gets an event.
         """
-        about = {"kind": "node_updated", "at": clock.now(), "data": {"fields": ["parent_node"]}}
+        left = history.changes({"parent_node": self._node.uuid}, {"parent_node": None})
+        data = {"fields": ["parent_node"], "changes": left}
+        about = {"kind": "node_updated", "at": clock.now(), "data": data}
         more = [{**self._who, **about, "node_uuid": child} for child in lost_parent]
         events.add(conn, [*map(self.masked, self._events), *more])
 
