@@ -256,7 +256,8 @@ class Reload:
             # Addresses, logins and TLS were checked together, so none of them changes alone.
             kept += [key for key in differing if key[0] == "api"]
         changed = {key: found.values[key] for key in differing if key not in kept}
-        late = list(self._late(found, kept, self._use(changed) or [before]))
+        running = self._use(changed) or [before]
+        late = list(self._late(found, kept, running))
         shown = _shown(key for key in changed if key not in late)
         LOG.info("SIGHUP: the configuration was read again; changed: %s", shown or "nothing")
         if late:

@@ -237,6 +237,8 @@ left = ["due"]
 renewal = supervise.Renewal(
     [*children.values()], lambda: (folder / "due").exists() and bool(left and left.pop()), 0.1
 )
+look = renewal.step
+renewal.step = lambda: note("looked") or look()
 sys.exit(supervise.supervise([*children.values()], renewal=renewal))
 """
 DYING = "if {dies}:\n        return 7\n    stop = supervise.StopRequest()"
@@ -289,7 +291,8 @@ def test_restart_of_a_process_does_not_count_for_the_replacement_of_another() ->
         service.until(lambda: notes(path, "one-1"), "the replacement")
         os.kill(notes(path, "two-0-serves")[0][0], signal.SIGKILL)
         restarted = service.until(lambda: notes(path, "two-1-serves"), "the restart")
-        service.until(lambda: time.monotonic() > restarted[0][1] + 5, "its time to open a socket")
+        late = restarted[0][1] + supervise._OPENING + 1
+        service.until(lambda: notes(path, "looked")[-1][1] > late, "a look after its opening")
         assert not notes(path, "one-0-stopped")
         path.with_name("open").touch()
         service.until(lambda: notes(path, "one-0-stopped"), "the end of the former process")
