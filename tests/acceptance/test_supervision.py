@@ -291,7 +291,7 @@ def test_restart_of_a_process_does_not_count_for_the_replacement_of_another() ->
         service.until(lambda: notes(path, "one-1"), "the replacement")
         os.kill(notes(path, "two-0-serves")[0][0], signal.SIGKILL)
         restarted = service.until(lambda: notes(path, "two-1-serves"), "the restart")
-        late = restarted[0][1] + supervise._OPENING + 1
+        late = restarted[0][1] + 5
         service.until(lambda: notes(path, "looked")[-1][1] > late, "a look after its opening")
         assert not notes(path, "one-0-stopped")
         path.with_name("open").touch()

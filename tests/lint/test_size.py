@@ -19,7 +19,7 @@ FOLDERS = {
     "ironic_lite.cmd": (2_020, 10),
     "ironic_lite.conductor": (9_360, 54),
     "ironic_lite.core": (4_890, 24),
-    "ironic_lite.db": (5_790, 35),
+    "ironic_lite.db": (5_800, 35),
     "ironic_lite.domain": (6_115, 35),
     "ironic_lite.drivers": (14_720, 67),
     "ironic_lite.errors": (420, 1),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_610, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 69_800, "tokens": 602_000, "files": 362, "small": 66, "single": 63}
+ALL = {"lines": 69_830, "tokens": 602_600, "files": 362, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 
