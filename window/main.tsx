@@ -8,6 +8,7 @@ import { visible } from "./parts/words";
 import { route } from "./state/route";
 
 const NodePage = lazy(async () => (await import("./pages/node")).NodePage);
+const ResourcePage = lazy(async () => (await import("./pages/resources")).ResourcePage);
 const DocumentPage = lazy(async () => (await import("./pages/lists")).DocumentPage);
 
 /** Pages by the first part of their path; any other path of the API is shown as its document. */
@@ -18,6 +19,8 @@ const PAGES: Record<string, ComponentType<any>> = {
   erasures: lazy(async () => (await import("./pages/evidence")).EvidencePage),
   stats: lazy(async () => (await import("./pages/lists")).StepsPage),
   doctor: lazy(async () => (await import("./pages/lists")).DoctorPage),
+  conductors: ResourcePage,
+  webhooks: ResourcePage,
   whoami: lazy(async () => (await import("./pages/lists")).SettingsPage),
 };
 

@@ -49,6 +49,12 @@ def make(running: service.Service) -> Sights:
     service.until(lambda: running.get(f"/v1/batches/{batch}")["state"] == "done", "the batch")
     (record,) = running.get("/v1/nodes/look-1/erasures")["erasures"]
     run = running.get("/v1/nodes/look-2/why")["run"]["uuid"]
+    conductor = running.get("/v1/conductors")["conductors"][0]["hostname"]
+    made = running.ask("POST", "/v1/webhooks", {"url": f"https://hooks.example.org/{LONG}"})
+    assert made.status_code == 201, made.text
+    hook = made.json()["uuid"]
+    pause = [{"op": "replace", "path": "/state", "value": "paused"}]
+    assert running.ask("PATCH", f"/v1/webhooks/{hook}", pause).status_code == 200
     of_class = {"resource_class": HOSTILE}
     tabs = ("states", "ports", "inventory", "history", "holds", "erasures")
     return Sights(
@@ -73,6 +79,9 @@ def make(running: service.Service) -> Sights:
             "doctor": "/v1/doctor",
             "doctor of a node": "/v1/doctor?node=look-2",
             "conductors": "/v1/conductors",
+            "conductor": f"/v1/conductors/{conductor}",
+            "webhooks": "/v1/webhooks",
+            "webhook": f"/v1/webhooks/{hook}",
             "settings": "/v1/whoami",
         }
     )

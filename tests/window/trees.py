@@ -15,6 +15,7 @@ HEAD = """
     - link "Erasures"
     - link "Steps"
     - link "Doctor"
+    - group: More
   - button "Find…"
   - button /Copy as curl/
   - button "Help and shortcuts"
@@ -315,6 +316,48 @@ PAGES = {
     - table:
       - rowgroup:
         - row "Host Group Alive Last sign"
+""",
+    "conductors": """
+- main:
+  - heading "Conductors" [level=1]
+  - region "Conductors":
+    - table:
+      - rowgroup:
+        - row "Host Group Alive Last sign Drivers Copy"
+      - rowgroup:
+        - row /none yes .* fake-hardware/
+""",
+    "conductor": """
+- main:
+  - heading [level=1]
+  - term: Alive
+  - definition: "yes"
+  - term: Drivers
+  - definition: /fake-hardware/
+  - term: Nodes
+  - definition:
+    - link "nodes of this conductor"
+""",
+    "webhooks": """
+- main:
+  - heading "Webhooks" [level=1]
+  - button "Add a webhook…"
+  - region "Webhooks":
+    - table:
+      - rowgroup:
+        - row "URL State Kinds Nodes Last status By Made Copy"
+      - rowgroup:
+        - row /paused all all/
+""",
+    "webhook": """
+- main:
+  - heading /hooks.example.org/ [level=1]
+  - group "Acts on this webhook":
+    - button "Resume…"
+    - button "Delete…"
+  - term: State
+  - definition: paused
+  - heading "Failed deliveries" [level=2]
 """,
     "settings": """
 - main:

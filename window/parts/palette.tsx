@@ -19,7 +19,7 @@ import {
   openRetirement,
   openVerb,
 } from "./openers";
-import { nextTheme, PAGES } from "./places";
+import { MORE, nextTheme, PAGES } from "./places";
 import { bdi, nodeAddress } from "./text";
 import { say } from "./toasts";
 import { many, nameOf, POWER_ACTS, verb, verbsFrom } from "./words";
@@ -33,7 +33,8 @@ export type Entry = { label: string; hint: string; act: () => void };
 /** Exact names first, acts last: Enter after the name of a machine opens its page. */
 function entries(words: string, hits: Hit[]): Entry[] {
   const wanted = words.trim().toLowerCase();
-  const pages = PAGES.map(([, label, address]) => ({
+  const places = [...PAGES.map(([, ...place]) => place), ...MORE];
+  const pages = places.map(([label, address]) => ({
     label,
     hint: "page",
     act: () => go(`#${address}`),
@@ -50,9 +51,9 @@ function entries(words: string, hits: Hit[]): Entry[] {
   ];
   const matching = (all: Entry[]) => all.filter((entry) => entry.label.toLowerCase().includes(wanted));
   const [exact, named] = nodesNamed(wanted);
-  const places = [...exact, ...matching([...pages, ...views, ...others]), ...named, ...nodesHit(hits)];
+  const found = [...exact, ...matching([...pages, ...views, ...others]), ...named, ...nodesHit(hits)];
   const acts = [...matching(actsHere()), ...actsOn(wanted), ...actsAnywhere(wanted)].slice(0, MOST_ACTS);
-  return [...places.slice(0, MOST - acts.length), ...acts];
+  return [...found.slice(0, MOST - acts.length), ...acts];
 }
 
 /** @returns the node of this name or UUID, and others of which the name has these words */

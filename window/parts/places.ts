@@ -12,6 +12,12 @@ export const PAGES = [
   ["d", "Doctor", "/v1/doctor"],
 ] as const;
 
+/** Pages of what the service has beside machines, in a menu of the navigation: label, address. */
+export const MORE = [
+  ["Conductors", "/v1/conductors"],
+  ["Webhooks", "/v1/webhooks"],
+] as const;
+
 export function nextTheme() {
   const order = { auto: "light", light: "dark", dark: "auto" } as const;
   set({ theme: order[prefs.value.theme] });

@@ -7,10 +7,10 @@ import { curl } from "../wire/api";
 import { answers, offline } from "../wire/away";
 import { heardAt, mode, newer } from "../wire/feed";
 import { logInBasic, logInToken, loginUser, loginWanted } from "../wire/login";
-import { covered, DialogHost } from "./dialog";
+import { covered, DialogHost, Menu } from "./dialog";
 import { Field, typed } from "./fields";
 import { openHelp, openPalette } from "./palette";
-import { nextTheme, PAGES } from "./places";
+import { MORE, nextTheme, PAGES } from "./places";
 import { copy, Curl, hush, toasts } from "./toasts";
 import { unanswered, visible } from "./words";
 
@@ -19,7 +19,13 @@ export function Shell({ children }: { children?: any }) {
   // On a narrow screen the navigation is behind a button, which names the page.
   const [menu, setMenu] = useState(false);
   useEffect(() => setMenu(false), [path]);
-  const here = PAGES.find(([, , address]) => current(path, address))?.[1] ?? "Menu";
+  const places = [...PAGES.map(([, ...place]) => place), ...MORE];
+  const here = places.find(([, address]) => current(path, address))?.[0] ?? "Menu";
+  const pageLink = ([label, address]: (typeof places)[number]) => (
+    <a href={`#${address}`} aria-current={current(path, address)}>
+      {label}
+    </a>
+  );
   const onKey = (event: KeyboardEvent) => {
     if (event.key !== "Escape" || !menu) return;
     setMenu(false);
@@ -38,11 +44,8 @@ export function Shell({ children }: { children?: any }) {
           <span aria-hidden="true">☰</span> {here}
         </button>
         <nav id="pages" aria-label="Pages">
-          {PAGES.map(([, label, address]) => (
-            <a href={`#${address}`} aria-current={current(path, address)}>
-              {label}
-            </a>
-          ))}
+          {PAGES.map(([, ...place]) => pageLink(place))}
+          <Menu name="More">{MORE.map(pageLink)}</Menu>
         </nav>
         <Connection />
         <button class="quiet" onClick={openPalette} aria-keyshortcuts="Control+K">
