@@ -262,12 +262,12 @@ def counts(
     return LISTING.counts(conn, by=by, where=_without_children(where), most=most)
 
 
-def matching(statement: sa.Select[Any], where: RowView) -> tuple[sa.Select[Any], Row]:
-    """Return a statement on nodes with the conditions of filters, as `paging.Listing.matching`.
+def filters(where: RowView) -> tuple[paging.Shape, Row]:
+    """Return the shape of filters, for `paging.Listing.matching`, and their values.
 
     :param where: as for `page`.
     """
-    return LISTING.matching(statement, _without_children(where))
+    return LISTING.shape(_without_children(where))
 
 
 def _without_children(where: RowView) -> Row:

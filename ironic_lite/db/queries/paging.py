@@ -386,14 +386,13 @@ class Listing:
         shape, values = self._read_filters(where)
         return [tuple(row) for row in conn.execute(_count_by(self, by, shape, most), values)]
 
-    def matching(self, statement: sa.Select[Any], where: RowView) -> tuple[sa.Select[Any], Row]:
-        """Return a statement with the conditions of filters, and their values.
+    def shape(self, where: RowView) -> tuple[Shape, Row]:
+        """Return the shape of filters for `matching`, and their values; ``where`` as for `page`."""
+        return self._read_filters(where)
 
-        :param statement: on the table; it enters an index by conditions of its own.
-        :param where: as for `page`.
-        """
-        shape, values = self._read_filters(where)
-        return _matching(self, statement, shape, few=True), values
+    def matching(self, statement: sa.Select[Any], shape: Shape) -> sa.Select[Any]:
+        """Return a statement on the table, which enters an index itself, with some filters."""
+        return _matching(self, statement, shape, few=True)
 
     def column(self, name: str, as_text: bool) -> sa.ColumnElement[Any]:
         """Return the expression to select for a requested name."""

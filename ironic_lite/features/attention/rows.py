@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +21,8 @@ from ironic_lite.features.attention.rules import LateStep, NodeGroup
 MOST_FAILED = 10_000
 """Failed nodes that are grouped, the newest; so many unverified ones, too."""
 _MOST_LATE = 1000
+_KEPT = 64
+"""Statements of each kind that are kept, by the shape of their filters."""
 _LONGEST_RUN = datetime.timedelta(days=2)
 """A run that has failed within the last day is counted if it did not begin earlier than that."""
 _OPEN = ("running", "waiting")
@@ -89,7 +92,14 @@ def groups(
     :param own: the parameters of `paging.own_rows`; empty for a caller who may read all runs.
     :param late: ids of nodes with an overdue step.
     """
-    readable = _of_newest_run(paging.own_rows(models.runs)) if own else _ALWAYS
+    shape, values = nodes.filters(where)
+    values |= {**own, "k_late": list(late), "k_most": MOST_FAILED}
+    return [NodeGroup(*row) for row in conn.execute(_groups(shape, bool(own)), values)]
+
+
+@lru_cache(maxsize=_KEPT)
+def _groups(shape: paging.Shape, limited: bool) -> sa.Select[Any]:
+    readable = _of_newest_run(paging.own_rows(models.runs)) if limited else _ALWAYS
     of_run = _of_newest_run(_KEY), _silence(_OF_OPERATOR)
     retrying = _NODE.wake_at.is_not(None)
     beside = _silence(), _NEVER, _ALWAYS
@@ -99,22 +109,18 @@ def groups(
         _part(rules.FAULT, (_NODE.fault, *beside), _FAULTY, _VERIFIED),
         _part(rules.HEALTH, (_NODE.health, *beside), _UNHEALTHY, _VERIFIED),
     )
-    values: Row = {}
+    most = sa.bindparam("k_most", type_=sa.Integer)
     found = []
     for part in parts:
-        statement, known = nodes.matching(part, where)
-        values |= known
-        newest = statement.order_by(_NODE.provision_updated_at.desc()).limit(MOST_FAILED)
-        found.append(sa.select(newest.subquery()))
+        newest = nodes.LISTING.matching(part, shape).order_by(_NODE.provision_updated_at.desc())
+        found.append(sa.select(newest.limit(most).subquery()))
     each = sa.union_all(*found).subquery()
     by = [each.c[name] for name in _SHARED]
     at, ident = each.c.at, each.c.id
-    statement = sa.select(
+    return sa.select(
         *(*by, sa.func.count(), sa.func.min(at), sa.func.max(at)),
         *(sa.func.min(ident), sa.func.max(ident)),
     ).group_by(*by)
-    rows = conn.execute(statement, {**values, **own, "k_late": list(late)})
-    return [NodeGroup(*row) for row in rows]
 
 
 def _part(
@@ -190,8 +196,13 @@ _LATE = (
 
 def late_steps(conn: Connection, where: JsonView) -> list[LateStep]:
     """Return the steps under way that are marked as overdue, the longest first."""
-    statement, values = nodes.matching(_LATE, where)
-    return [LateStep(*row) for row in conn.execute(statement, values)]
+    shape, values = nodes.filters(where)
+    return [LateStep(*row) for row in conn.execute(_late(shape), values)]
+
+
+@lru_cache(maxsize=_KEPT)
+def _late(shape: paging.Shape) -> sa.Select[Any]:
+    return nodes.LISTING.matching(_LATE, shape)
 
 
 def runs(
@@ -202,28 +213,31 @@ def runs(
     :param where: filters of nodes; without any, no node is read.
     :param own: as for `groups`, of runs that have failed.
     """
+    shape, values = nodes.filters(where) if where else (None, {})
+    values |= {**own, "k_since": since, "k_began": since - _LONGEST_RUN}
+    found = conn.execute(_runs(shape, bool(own)), values)
+    counts = {str(word): int(number) for word, number in found}
+    return {state: counts.pop(state, 0) for state in _OPEN}, counts
+
+
+@lru_cache(maxsize=_KEPT)
+def _runs(shape: paging.Shape | None, limited: bool) -> sa.CompoundSelect[Any]:
     # Numbers in the statement, because PostgreSQL takes two parameters for two expressions.
     first, digits = (sa.literal_column(str(number), sa.Integer) for number in (1, _HOUR_DIGITS))
     hour = sa.func.substr(sa.cast(_RUN.ended_at, sa.String(32)), first, digits)
-    failed = (_RUN.state == "failed", _RUN.started_at >= since - _LONGEST_RUN)
-    mine = (paging.own_rows(models.runs),) if own else ()
-    parts = (
-        (_RUN.state, (_RUN.state.in_(_OPEN),)),
-        (hour, (*failed, _RUN.ended_at >= since, *mine)),
-    )
-    values: Row = dict(own)
+    since, began = (sa.bindparam(name, type_=_RUN.ended_at.type) for name in ("k_since", "k_began"))
+    failed = (_RUN.state == "failed", _RUN.started_at >= began, _RUN.ended_at >= since)
+    mine = (paging.own_rows(models.runs),) if limited else ()
+    joined = models.nodes.join(models.runs, _RUN.node_uuid == _NODE.uuid)
     found = []
-    for word, conditions in parts:
-        counted = sa.select(word.label("word"), sa.func.count().label("number"))
-        statement = counted.select_from(models.runs).where(*conditions)
-        if where:
-            joined = models.nodes.join(models.runs, _RUN.node_uuid == _NODE.uuid)
-            statement = counted.select_from(joined).where(*conditions)
-            statement, known = nodes.matching(statement, where)
-            values |= known
+    for word, conditions in ((_RUN.state, (_RUN.state.in_(_OPEN),)), (hour, (*failed, *mine))):
+        counted = sa.select(word.label("word"), sa.func.count().label("number")).where(*conditions)
+        if shape is None:
+            statement = counted.select_from(models.runs)
+        else:
+            statement = nodes.LISTING.matching(counted.select_from(joined), shape)
         found.append(statement.group_by(word))
-    counts = {str(word): int(number) for word, number in conn.execute(sa.union_all(*found), values)}
-    return {state: counts.pop(state, 0) for state in _OPEN}, counts
+    return sa.union_all(*found)
 
 
 def has_group_without(conn: Connection, living: Collection[str]) -> bool:
@@ -231,7 +245,12 @@ def has_group_without(conn: Connection, living: Collection[str]) -> bool:
 
     The database looks into the gaps between the names, because it would read the whole index else.
     """
-    group, known = _NODE.conductor_group, sorted(set(living))
+    return conn.execute(_outside(tuple(sorted(set(living))))).first() is not None
+
+
+@lru_cache(maxsize=_KEPT)
+def _outside(known: tuple[str, ...]) -> sa.Select[Any]:
+    group = _NODE.conductor_group
     between = [sa.and_(group > low, group < high) for low, high in itertools.pairwise(known)]
     wanted = sa.or_(group < known[0], *between, group > known[-1]) if known else sa.true()
-    return conn.execute(sa.select(_NODE.id).where(wanted).limit(1)).first() is not None
+    return sa.select(_NODE.id).where(wanted).limit(1)
