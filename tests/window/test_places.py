@@ -54,14 +54,14 @@ def test_columns_are_part_of_the_address(page: sync_api.Page, live: service.Serv
     page.get_by_label("owner").check()
     page.get_by_label("Data", exact=True).uncheck()
     expect(heads).to_have_text(
-        ["", "Name", "State", "Since", "Under way", "Power", "Class", "Conductor", "owner"]
+        ["", "Name", "State", "Since", "Under way", "Power", "Class", "Conductor", "Batch", "owner"]
     )
     expect(row(page, "cols-1")).to_contain_text("ann")
     page.keyboard.press("Escape")
     expect(page.get_by_label("owner")).to_be_hidden()
     page.reload()
     expect(row(page, "cols-1")).to_contain_text("ann")
-    expect(heads).to_have_count(9)
+    expect(heads).to_have_count(10)
 
 
 def test_new_page_begins_at_its_top(page: sync_api.Page, live: service.Service) -> None:

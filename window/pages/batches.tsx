@@ -15,7 +15,7 @@ import {
   useDocument,
   wrong,
 } from "../parts/read";
-import { bdi, link, nodeLink, Result, stamp } from "../parts/text";
+import { bdi, link, Marks, nodeLink, Result, stamp } from "../parts/text";
 import { Curl, pauseBatch, useShown } from "../parts/toasts";
 import {
   batchTitle,
@@ -30,6 +30,7 @@ import {
   wording,
 } from "../parts/words";
 import { href, path, route } from "../state/route";
+import { pages } from "../wire/api";
 import { type Json } from "../wire/json";
 
 const BATCH_MS = 2000;
@@ -226,19 +227,54 @@ function BatchNodes({ own, batch }: { own: string; batch: Json }) {
           <button onClick={() => openNext(batch, "done", body.nodes, "clean")}>Clean the managed…</button>
         )}
       </div>
-      <List
-        label="Nodes of the batch"
-        head={["Node", "Wave", "Result", "Error", "Begun", "Ended", "Run"]}
-        rows={body.nodes.map((node: Json) => nodeRow(node, erases(batch.request?.target)))}
-      />
+      <NodeList nodes={body.nodes} erasing={erases(batch.request?.target)} />
     </>
   );
   return <DocumentView path={list} again={JSON.stringify(batch.counts)} draw={draw} />;
 }
 
+/** Nodes of a batch, with what their documents say of them. */
+function NodeList({ nodes, erasing }: { nodes: Json[]; erasing: boolean }) {
+  const marked = useMarked(nodes.map(({ uuid }) => uuid));
+  return (
+    <List
+      label="Nodes of the batch"
+      head={["Node", "Wave", "Result", "Error", "Begun", "Ended", "Run"]}
+      rows={nodes.map((node) => nodeRow(node, marked.get(node.uuid), erasing))}
+    />
+  );
+}
+
+/** As many UUIDs as one request may name. */
+const UUIDS_AT_ONCE = 150;
+
+/** Whether nodes are retired or protected, by their UUIDs; nothing while it is not read. */
+function useMarked(uuids: string[]): Map<string, Json> {
+  const [found, setFound] = useState(new Map<string, Json>());
+  useEffect(() => {
+    const abort = new AbortController();
+    const read = async () => {
+      const nodes = new Map<string, Json>();
+      for (let at = 0; at < uuids.length; at += UUIDS_AT_ONCE) {
+        const some = uuids.slice(at, at + UUIDS_AT_ONCE).join();
+        const list = `/v1/nodes?uuid=${some}&fields=uuid,retired,protected`;
+        for await (const page of pages(list, "nodes", abort.signal))
+          for (const node of page) nodes.set(node.uuid, node);
+      }
+      setFound(nodes);
+    };
+    read().catch(() => undefined); // The list is shown without them.
+    return () => abort.abort();
+  }, [uuids.join()]);
+  return found;
+}
+
 /** @param erasing whether its run may erase disks */
-const nodeRow = (node: Json, erasing: boolean) => [
-  nodeLink(node),
+const nodeRow = (node: Json, marked: Json | undefined, erasing: boolean) => [
+  <>
+    {nodeLink(node)}
+    <Marks node={marked} />
+  </>,
   node.wave + 1,
   <Result result={node.result} />,
   wording(node.error?.text ?? node.error, node),

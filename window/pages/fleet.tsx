@@ -9,9 +9,10 @@ import { openEnroll } from "../parts/openers";
 import { Chips, clearFilters, QueryField, total, Views } from "../parts/query";
 import { LIST_MS, wrong } from "../parts/read";
 import { Table } from "../parts/table";
-import { Ago, bdi, filters, nodeAddress, nodeLink, State } from "../parts/text";
+import { Ago, bdi, filters, link, Marks, nodeAddress, nodeLink, State } from "../parts/text";
 import { copy, Curl } from "../parts/toasts";
 import { DATA_STATES, expected, many, nameOf, OVERDUE, stepName, stopOf } from "../parts/words";
+import { openBatches } from "../state/batches";
 import {
   fleet,
   followFleet,
@@ -41,10 +42,21 @@ const COLUMNS = [
   { key: "resource_class", title: "Class", width: "7rem", cell: fieldCell("resource_class"), wide: true },
   { key: "conductor", title: "Conductor", width: "7rem", cell: fieldCell("conductor"), wide: true },
   { key: "data_state", title: "Data", width: "5rem", cell: fieldCell("data_state"), wide: true },
+  { key: "batch", title: "Batch", width: "minmax(5rem, 0.6fr)", cell: InBatch, wide: true },
 ];
 
 /** Further columns that an address may name: fields of nodes. */
-const MORE = ["driver", "owner", "lessee", "shard", "conductor_group", "fault", "instance_name"];
+const MORE = [
+  "driver",
+  "owner",
+  "lessee",
+  "shard",
+  "conductor_group",
+  "fault",
+  "instance_name",
+  "retired",
+  "protected",
+];
 
 const columnOf = (key: string) =>
   COLUMNS.find((column) => column.key === key) ?? {
@@ -100,6 +112,7 @@ function Where(node: Node) {
   return (
     <>
       <State state={node.provision_state} />
+      <Marks node={node} />
       {fleet.overdue.value.has(node.uuid) && (
         <>
           {" "}
@@ -117,6 +130,10 @@ function Where(node: Node) {
     </>
   );
 }
+function InBatch(node: Node) {
+  const batch = openBatches.value.get(node.uuid);
+  return batch && link(path("batches", batch.uuid), batch.name ?? "batch");
+}
 function Since(node: Node) {
   return <Ago at={node.provision_updated_at} />;
 }
@@ -124,7 +141,7 @@ function Power(node: Node) {
   return bdi(String(node.power_state ?? "").replace("power ", ""));
 }
 function fieldCell(name: string) {
-  return (node: Node) => bdi(node[name] ?? "");
+  return (node: Node) => bdi({ true: "yes", false: "" }[String(node[name])] ?? node[name] ?? "");
 }
 function Under(node: Node) {
   const held = fleet.holds.value.get(node.uuid);
@@ -174,7 +191,7 @@ export function Fleet() {
         columns={columnsOf(view.cols)}
         id={(node: Node) => node.uuid}
         label="Nodes"
-        view={`${query}|${words}`}
+        view={`${query}|${view.q ?? ""}`}
         selected={selected}
         onSelect={select}
         onHold={setHeld}

@@ -143,6 +143,7 @@ export function BatchDialog({
           !offered.includes("clean") &&
           " To clean, use Manage first; the page of its batch then has the button Clean…"}
       </p>
+      <Marked nodes={nodes} />
       <StepsField key={target} node={example} target={target} onChange={setSteps} />
       {fresh && <BatchPlan plan={plan} />}
       {fresh && kind !== "none" && (
@@ -156,6 +157,23 @@ export function BatchDialog({
     </ActForm>
   );
 }
+
+/** How many of the nodes are retired or protected, and which. */
+const Marked = ({ nodes }: { nodes: Json[] }) => (
+  <>
+    {["retired", "protected"].map((mark) => {
+      const names = nodes.filter((node) => node[mark]).map(nameOf);
+      return (
+        names.length > 0 && (
+          <p class="wrong">
+            {names.length} of {many(nodes.length)} {names.length === 1 ? "is" : "are"} {mark}
+            {bdi(shortList(names))}
+          </p>
+        )
+      );
+    })}
+  </>
+);
 
 const number = (label: string, value: number, put: (value: number) => void, min: number) => (
   <Field label={label} type="number" min={min} value={value} onInput={typed((text) => put(Number(text)))} />

@@ -14,7 +14,18 @@ import { RetryOptions } from "./retry";
 import { missing, StepsField } from "./steps";
 import { bdi } from "./text";
 import { Curl, say } from "./toasts";
-import { DESTROYS, ERASING, many, nameOf, stepName, verb, VERB_HINTS, visible, wording } from "./words";
+import {
+  DESTROYS,
+  ERASING,
+  many,
+  marksOf,
+  nameOf,
+  stepName,
+  verb,
+  VERB_HINTS,
+  visible,
+  wording,
+} from "./words";
 
 /** A plan is made again when its node has changed, which is asked so often. */
 const MOVES_MS = 2000;
@@ -73,6 +84,11 @@ export function VerbDialog({ node, target }: { node: Json; target: string }) {
           ▲ {bdi(name)} is in maintenance{node.maintenance_reason && <>: {bdi(node.maintenance_reason)}</>}.
         </p>
       )}
+      {marksOf(now.body).map((mark) => (
+        <p class="wrong">
+          {bdi(name)} is {mark}.
+        </p>
+      ))}
       {now.body && INSTALLS.includes(target) && (
         <Instance node={now.body} tag={now.tag} own={own} reload={now.reload} onDrive={setDrive} />
       )}

@@ -3,7 +3,7 @@ import { STATES } from "../facts";
 import { absolute, duration, since } from "../state/clock";
 import { changeRoute, href, path } from "../state/route";
 import { prefs } from "../state/settings";
-import { ERASING, FAILED_STATES, KINDS, nameOf, visible, wording } from "./words";
+import { ERASING, FAILED_STATES, KINDS, marksOf, nameOf, visible, wording } from "./words";
 
 /** @param value a text of machines or people, or JSON */
 export const bdi = (value: unknown) => <bdi>{visible(value)}</bdi>;
@@ -62,6 +62,18 @@ export const filters = (query: URLSearchParams) =>
       <span aria-label="remove">×</span>
     </button>
   ));
+
+/** `retired` and `protected`, as tags beside a node. */
+export const Marks = ({ node }: { node: Record<string, any> | null | undefined }) => (
+  <>
+    {marksOf(node).map((mark) => (
+      <>
+        {" "}
+        <span class="tag">{mark}</span>
+      </>
+    ))}
+  </>
+);
 
 // -- States as shape, word and colour.
 

@@ -172,6 +172,10 @@ export function stopOf({ stop, place }: Record<string, any> | undefined = {}) {
   return `${stop.how === "abort" ? "is aborted" : "stops"} after ${at}`;
 }
 
+/** Words for what keeps a node from common use. */
+export const marksOf = (node: Record<string, any> | null | undefined) =>
+  ["retired", "protected"].filter((mark) => node?.[mark]);
+
 export const stepName = (step: Record<string, any>) => `${step.interface}.${step.step}`;
 
 /** @returns its name, or what it does to how many nodes */

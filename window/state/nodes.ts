@@ -3,6 +3,7 @@ import { signal, type Signal } from "@preact/signals";
 import { STATES } from "../facts";
 import { get, pages } from "../wire/api";
 import { Feed, type FeedEvent, followFrom } from "../wire/feed";
+import { readOpenBatches } from "./batches";
 import { changeRoute, route } from "./route";
 
 const FIELDS = [
@@ -262,6 +263,7 @@ const LISTS = [
 async function readLists() {
   lists = 0;
   listsAt = performance.now();
+  readOpenBatches();
   await Promise.allSettled([...LISTS.map(([into, query]) => readList(into, query)), readHolds()]);
   changed();
 }
