@@ -31,6 +31,9 @@ from ironic_lite.domain.holds import ALLOCATION
 
 LOG = logging.getLogger(__name__)
 
+_CHANGED = ("allocation_uuid", "instance_uuid", *masking.TEXT_FIELDS)
+"""Columns of a node for the event of its change."""
+
 
 class Allocator:
     """The searches of one conductor."""
@@ -147,13 +150,9 @@ class Allocator:
         """Give the allocation a node; return True if the allocation is settled."""
         listened = self._runtime.notifier.on
         at = clock.now()
-        event = {
-            "at": at,
-            "node_uuid": offer.uuid,
-            "kind": "node_updated",
-            "conductor": self._runtime.host,
-            **context.recorded(),
-            "data": {"fields": ["allocation_uuid", "instance_info", "instance_uuid"]},
+        event: Row = {
+            **history.event_row(context, offer.uuid, "node_updated"),
+            **{"at": at, "conductor": self._runtime.host},
         }
 
         def take(conn: Connection) -> Row:
@@ -162,8 +161,10 @@ class Allocator:
                 conn, context, wanted["uuid"], AllocationState.ACTIVE, **ours
             ):
                 raise errors.AllocationNotFound(allocation=wanted["uuid"])
-            node = nodes.get(conn, offer.uuid, None if listened else ("instance_info",))
-            columns = {**allocation_rules.taken(node, wanted), "updated_at": at}
+            node = nodes.get(conn, offer.uuid, None if listened else _CHANGED)
+            taken = allocation_rules.taken(node, wanted)
+            event["data"] = {"fields": sorted(taken), "changes": history.changes(node, taken)}
+            columns = {**taken, "updated_at": at}
             nodes.edit(conn, offer.uuid, columns, generation=offer.generation)
             # the row is locked now
             holds.refuse(conn, offer.uuid, ALLOCATION, ALLOCATION, context.project)

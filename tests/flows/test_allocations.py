@@ -77,7 +77,13 @@ def test_a_node_is_found_and_says_whose_it_is(rig: ConductorFixture) -> None:
     assert (row["state"], row["last_error"], row["conductor"]) == ("active", None, "here")
     assert rig.get(special)["instance_info"] == {"kept": 1, "traits": ["CUSTOM_A"]}
     (event,) = rig.events(special, "node_updated")
-    assert event["data"] == {"fields": ["allocation_uuid", "instance_info", "instance_uuid"]}
+    assert event["data"]["fields"] == ["allocation_uuid", "instance_info", "instance_uuid"]
+    changes = {one.pop("path"): one for one in event["data"]["changes"]}
+    assert changes == {
+        "allocation_uuid": {"old": None, "new": first},
+        "instance_uuid": {"old": None, "new": first},
+        "instance_info/traits": {"old": ["OLD"], "new": ["CUSTOM_A"]},
+    }
     assert (event["requester"], event["conductor"]) == ("tester", "here")
     assert consistent(rig, [ask(rig)]) == [plain]
     third = got(rig, ask(rig))

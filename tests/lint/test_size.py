@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_610, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 69_830, "tokens": 602_600, "files": 362, "small": 66, "single": 63}
+ALL = {"lines": 69_845, "tokens": 602_600, "files": 362, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

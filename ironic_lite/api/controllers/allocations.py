@@ -20,7 +20,7 @@ from ironic_lite.api.resources import (
 )
 from ironic_lite.api.resources.patches import Operations
 from ironic_lite.api.validation import rules, types
-from ironic_lite.core import clock
+from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, events, nodes
@@ -35,10 +35,11 @@ _GET = "baremetal:allocation:get"
 _RESTRICTED = "baremetal:allocation:create_restricted"
 _STANDING = (
     *node_locks.COLUMNS,
-    *("target_provision_state", "maintenance", "generation", "instance_info", "allocation_uuid"),
+    *("target_provision_state", "maintenance", "generation", "allocation_uuid", "instance_uuid"),
+    *masking.TEXT_FIELDS,
     *OWNERS,
 )
-_FILLED = (*_STANDING, "resource_class", "instance_uuid")
+_FILLED = (*_STANDING, "resource_class")
 
 
 class _Base(crud.NamedResourceController):
@@ -95,7 +96,7 @@ class _Base(crud.NamedResourceController):
             allocation_rules.check_removable(node)
             columns = allocation_rules.freed(node)
         guards.check_unlocked(node)
-        event = _node_event(request, node["uuid"], columns)
+        event = _node_event(request, node, columns)
         nodes.edit(
             conn,
             node["uuid"],
@@ -254,7 +255,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         guards.check_unlocked(node)
         row.update(node_uuid=node["uuid"], state=AllocationState.ACTIVE.value)
         columns = allocation_rules.taken(node, row)
-        event = _node_event(request, node["uuid"], columns)
+        event = _node_event(request, node, columns)
         edited = {**columns, "updated_at": event["at"]}
 
         def write(conn: Connection) -> None:
@@ -329,5 +330,6 @@ def _only_project(request: Request) -> str | None:
     return access.project
 
 
-def _node_event(request: Request, node_uuid: str, columns: Json) -> Json:
-    return history.event_row(request.who, node_uuid, "node_updated", {"fields": sorted(columns)})
+def _node_event(request: Request, node: Json, columns: Json) -> Json:
+    data = {"fields": sorted(columns), "changes": history.changes(node, columns)}
+    return history.event_row(request.who, node["uuid"], "node_updated", data)
