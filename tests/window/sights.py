@@ -65,6 +65,7 @@ def make(running: service.Service) -> Sights:
             "failed node": "/v1/nodes/look-2/why",
             "run of a node": f"/v1/nodes/look-2/runs/{run}",
             **{f"{tab} of a node": f"/v1/nodes/look-1/{tab}" for tab in tabs},
+            "console of a node": "/v1/nodes/look-1/states/console",
             "fields of a node": "/v1/nodes/look-1?~tab=fields",
             "log of a run": f"/v1/nodes/look-2/runs/{run}/log",
             "runs": "/v1/runs",

@@ -1,4 +1,4 @@
-"""Pages of conductors and webhooks: their lists, their entries, and forms to add and delete."""
+"""Pages of conductors and webhooks: lists, entries, forms; the tab with the console of a node."""
 
 from __future__ import annotations
 
@@ -116,3 +116,34 @@ def test_refused_webhook_keeps_what_was_typed(
     expect(dialog.get_by_role("textbox", name="URL")).to_have_value(URL)
     assert URL not in {hook["url"] for hook in live.get("/v1/webhooks")["webhooks"]}
     faults.allow("400")
+
+
+def test_console_is_switched_on_and_off(page: sync_api.Page, live: service.Service) -> None:
+    live.create("line-1")
+    live.provision("line-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/line-1"))
+    page.get_by_role("navigation", name="Parts of the node").get_by_role(
+        "link", name="Console"
+    ).click()
+    panel = page.get_by_role("region", name="Console")
+    expect(panel.get_by_role("button", name="off…")).to_have_attribute("aria-current", "true")
+    assert page.url.endswith("/line-1/states/console")
+    sound(page)
+    for target, enabled in (("on", True), ("off", False)):
+        panel.get_by_role("button", name=f"{target}…").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("I have read what changes").check()
+        dialog.get_by_role("button", name=f"Console: {target}", exact=True).click()
+        button = panel.get_by_role("button", name=f"{target}…")
+        expect(button).to_have_attribute("aria-current", "true")
+        assert live.get("/v1/nodes/line-1/states/console")["console_enabled"] is enabled
+        expect(panel.get_by_text("The driver names no address.")).to_have_count(int(enabled))
+        sound(page)
+
+
+def test_node_without_a_console_says_so(page: sync_api.Page, live: service.Service) -> None:
+    live.create("line-2", console_interface="no-console")
+    page.goto(to(live, "/v1/nodes/line-2/states/console"))
+    panel = page.get_by_role("region", name="Console")
+    expect(panel.get_by_role("button", name="on…")).to_have_attribute("aria-disabled", "true")
+    expect(panel.get_by_role("alert")).to_have_count(0)

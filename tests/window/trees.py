@@ -67,6 +67,7 @@ NODE = """
     - link "History"
     - link "Holds"
     - link "Erasures"
+    - link "Console"
   - region "Runs":
     - region "Runs":
       - table:
@@ -137,6 +138,13 @@ PAGES = {
   - definition:
     - group "Lamp led@system"
   - group: /States/
+""",
+    "console of a node": """
+- region "Console":
+  - term: Console
+  - definition:
+    - button "on…"
+    - button "off…"
 """,
     "ports of a node": """
 - region "Ports":

@@ -1,7 +1,7 @@
 /** One node: what it does, why it stands there, what can be done, and all that is known of it. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Actions } from "../parts/actions";
-import { Bmc } from "../parts/bmc";
+import { Bmc, Console } from "../parts/bmc";
 import { typed } from "../parts/fields";
 import { Holds } from "../parts/holds";
 import { Log } from "../parts/log";
@@ -29,6 +29,7 @@ const TABS: Record<string, string> = {
   history: "History",
   holds: "Holds",
   erasures: "Erasures",
+  console: "Console",
 };
 const RUN_MS = 2000;
 
@@ -91,6 +92,7 @@ export function NodePage() {
  */
 function tabOf(parts: string[], named: string | undefined) {
   if (parts[4] === "log") return "log";
+  if (parts[3] === "console") return "console";
   return named || (parts[2] && parts[2] !== "why" ? parts[2] : "runs");
 }
 
@@ -267,6 +269,7 @@ function Failure({ failure }: { failure: Json }) {
 function Tabs({ own, tab, run }: { own: string; tab: string; run: Json | null }) {
   const address = (name: string) => {
     if (name === "log" && run) return href(`${own}/runs/${run.uuid}/log`);
+    if (name === "console") return href(`${own}/states/console`);
     return ["fields", "log"].includes(name) ? href(own, {}, { tab: name }) : href(`${own}/${name}`);
   };
   return (
@@ -304,6 +307,7 @@ function panel(tab: string, props: any) {
     history: History,
     holds: Holds,
     erasures: Erasures,
+    console: Console,
   }[tab as "runs"];
   return Panel ? <Panel {...props} uuid={why.node} /> : <p>There is no page for this path.</p>;
 }

@@ -1,12 +1,13 @@
 /** The tab BMC: what the BMC reports, and the orders that the node's driver carries out. */
 import { useState } from "preact/hooks";
+import { type Answers } from "../wire/documents";
 import { type Json } from "../wire/json";
 import { Select, typed } from "./fields";
 import { openSimple } from "./openers";
 import { FaultBox, Skeleton, Tree, useDocument } from "./read";
 import { orderOf, Refusable } from "./refusable";
 import { bdi } from "./text";
-import { Curl } from "./toasts";
+import { copy, Curl } from "./toasts";
 import { visible } from "./words";
 
 /** Orders with fixed targets: label, path below the node, body of a target, what the node does. */
@@ -74,6 +75,61 @@ export function Bmc({ own, why, turn, ...props }: any) {
       </dl>
       <Part name="States" path={`${own}/states`} of={states} />
       {!lacks("vmedia") && <Part name="Virtual media" path={`${own}/vmedia`} of={drives} />}
+    </>
+  );
+}
+
+/** The tab Console: whether the serial console is on, and where it is reached. */
+export function Console({ own, why, turn, ...props }: any) {
+  const [orders, setOrders] = useState(0);
+  const order = orderOf(why, "console");
+  const from = order && order.refused?.code !== LACKS ? `${own}/states/console` : null;
+  const { body, fault } = useDocument(from, { again: `${orders} ${turn}` });
+  const reload = () => (setOrders((last) => last + 1), props.reload());
+  const { console_enabled: on, console_info: info } = (body ?? {}) as Partial<
+    Answers["/v1/nodes/{ident}/states/console"]
+  >;
+  const { type, url } = info ?? {};
+  return (
+    <>
+      {fault && <FaultBox fault={fault} path={from ?? ""} />}{" "}
+      {from && !fault && !body && <Skeleton rows={2} />}
+      {body && (
+        <p class="tools">
+          <Curl path={from ?? ""} />
+        </p>
+      )}
+      <dl class="tree orders">
+        {order && (
+          <Targets
+            order={order}
+            own={own}
+            name={why.name ?? why.node}
+            reload={reload}
+            now={on}
+            targets={order.targets}
+          />
+        )}
+        {on && (
+          <>
+            <dt>Type</dt>
+            <dd>{bdi(type ?? "unknown")}</dd>
+            <dt>Address</dt>
+            <dd>
+              {url ? (
+                <>
+                  <code>{bdi(url)}</code>{" "}
+                  <button class="quiet" onClick={() => copy(url)}>
+                    copy the address
+                  </button>
+                </>
+              ) : (
+                "The driver names no address."
+              )}
+            </dd>
+          </>
+        )}
+      </dl>
     </>
   );
 }
