@@ -235,7 +235,7 @@ def test_other_request_of_a_batch_asks_for_its_own_confirmation(
     expect(dialog).to_contain_text("1 of them would refuse the request now")
     expect(dialog.get_by_role("listitem")).to_contain_text("asked-1: Held (freeze): case 7.")
     typed = dialog.get_by_label("Type the number of nodes")
-    expect(dialog.get_by_role("button", name="Inspect 3 nodes")).to_be_enabled()
+    expect(dialog.get_by_role("button", name="Inspect 2 nodes")).to_be_enabled()
     expect(typed).to_have_count(0)
     for waves in ("all at once", "canary: one, then all"):
         dialog.get_by_label("Request").select_option("provide")
@@ -243,15 +243,15 @@ def test_other_request_of_a_batch_asks_for_its_own_confirmation(
         typed.wait_for(state="detached")
         dialog.get_by_role("button", name="Plan", exact=True).click()
         expect(typed).to_have_value("")
-        typed.fill("3")
-        expect(dialog.get_by_role("button", name="Provide 3 nodes")).to_be_enabled()
+        typed.fill("2")
+        expect(dialog.get_by_role("button", name="Provide 2 nodes")).to_be_enabled()
     dialog.get_by_label("Failures allowed").fill("1")
     typed.wait_for(state="detached")
     dialog.get_by_role("button", name="Plan", exact=True).click()
     expect(typed).to_have_value("")
-    button = dialog.get_by_role("button", name="Provide 3 nodes")
+    button = dialog.get_by_role("button", name="Provide 2 nodes")
     expect(button).to_be_disabled()
-    typed.fill("3")
+    typed.fill("2")
     expect(button).to_be_enabled()
 
 

@@ -4,7 +4,7 @@ import { go, href, path } from "../state/route";
 import { ask, Fault } from "../wire/api";
 import { type Json } from "../wire/json";
 import { Confirm, confirmation, confirmationOf, NUMBER, tellEnd } from "./confirm";
-import { Field, type Option, Select, typed } from "./fields";
+import { Checkbox, Field, type Option, Select, typed } from "./fields";
 import { ActForm, useSend } from "./form";
 import { Plan } from "./plan";
 import { missing, StepsField } from "./steps";
@@ -19,6 +19,7 @@ const WAVES: Record<string, (number | string)[]> = {
 };
 
 const MOST_NAMES = 20;
+const LEAVE_OUT = { unfit: "leave out" };
 
 const shortList = (names: string[]) =>
   names.length ? `: ${names.slice(0, MOST_NAMES).join(", ")}${names.length > MOST_NAMES ? " …" : ""}` : "";
@@ -42,8 +43,7 @@ export function BatchDialog({
   names?: string[];
   example?: string | undefined;
 }) {
-  const all = many(count);
-  const title = `Batch of ${all}`;
+  const title = `Batch of ${many(count)}`;
   const [target, setTarget] = useState(offered.length === 1 ? (offered[0] ?? "") : "");
   const [steps, setSteps] = useState({} as Json);
   const [waves, setWaves] = useState(count > 1 ? "canary: one, then all" : "all at once");
@@ -54,6 +54,7 @@ export function BatchDialog({
   const [plan, setPlan] = useState(null as Json | null);
   const [fault, setFault] = useState(null as Fault | null);
   const [sure, setSure] = useState(false);
+  const [leave, setLeave] = useState(true);
   const body = {
     ...(canary ? { nodes: [canary, ...names.filter((other) => other !== canary)] } : of),
     request: POWERS.includes(target) ? { power: target } : { target, ...steps },
@@ -66,12 +67,12 @@ export function BatchDialog({
   const [planned, setPlanned] = useState("");
   const look = async () => {
     try {
-      const { body: found } = await ask("POST", "/v1/batches?plan=true", { body });
+      const { body: found } = await ask("POST", "/v1/batches?plan=true", { body: { ...body, ...LEAVE_OUT } });
       // The API plans the steps of one node.
-      const { uuid } = found.first_wave[0];
+      const uuid = found.first_wave[0]?.uuid;
       const sample =
         erases(target) &&
-        uuid !== found.refused.first[0]?.uuid &&
+        uuid &&
         (await ask("POST", path("nodes", uuid, "plan"), { body: body.request, accepts: [422] }).catch(
           () => null,
         ));
@@ -85,13 +86,17 @@ export function BatchDialog({
   };
   useEffect(() => setFault(null), [text]);
   const first = !target ? "Choose a request." : missing(target, steps);
-  const sending = useSend({ method: "POST", path: "/v1/batches", body }, (answer) => {
+  const fresh = plan && planned === text;
+  const leaves = fresh && leave && plan.unfit.count > 0;
+  const going: number = leaves ? plan.fit.count : count;
+  const all = many(going);
+  const asked = leaves ? { ...body, ...LEAVE_OUT } : body;
+  const sending = useSend({ method: "POST", path: "/v1/batches", body: asked }, (answer) => {
     const own = path("batches", answer.body.uuid);
     go(href(own));
     say(`The batch of ${all} has begun.`, { about: own });
     void tellEnd(own, title);
   });
-  const fresh = plan && planned === text;
   const used = nodes.filter((node) => node.provision_state === "active");
   const kind = confirmationOf(target, used.length > 0);
   const changes =
@@ -105,7 +110,7 @@ export function BatchDialog({
   const act = {
     ...sending,
     fault: sending.fault ?? fault,
-    ready: !!fresh && (kind === "none" || sure),
+    ready: !!fresh && (kind === "none" || sure) && going > 0,
     title,
     danger: kind === "name",
     button: fresh ? `${verb(target)} ${all}` : "",
@@ -146,13 +151,20 @@ export function BatchDialog({
       <Marked nodes={nodes} />
       <StepsField key={target} node={example} target={target} onChange={setSteps} />
       {fresh && <BatchPlan plan={plan} />}
+      {fresh && plan.unfit.count > 0 && (
+        <Checkbox
+          label={`Leave them out: ${plan.fit.count} can, ${plan.unfit.count} cannot.`}
+          on={leave}
+          onChange={setLeave}
+        />
+      )}
       {fresh && kind !== "none" && (
         <p>
           <strong>{bdi(changes)}</strong>
         </p>
       )}
       {fresh && (
-        <Confirm key={plan} kind={kind} name={String(count)} what={NUMBER} on={all} onSure={setSure} />
+        <Confirm key={plan} kind={kind} name={String(going)} what={NUMBER} on={all} onSure={setSure} />
       )}
     </ActForm>
   );
@@ -180,11 +192,12 @@ const number = (label: string, value: number, put: (value: number) => void, min:
 );
 
 function BatchPlan({ plan }: { plan: Json }) {
-  const { waves, concurrency, failures_left: left, refused, first_wave: first, sample } = plan;
+  const { waves, concurrency, failures_left: left, fit, unfit, first_wave: first, sample } = plan;
+  const marked = ["retired", "protected"].filter((mark) => fit[mark].length);
   return (
     <>
       <p role="status">
-        {waves.length > 1 ? (
+        {waves.length > 1 && first[0] ? (
           <>
             <strong>{bdi(nameOf(first[0]))} goes first, alone</strong>, then{" "}
             {[...waves.slice(1, -1), `the other ${waves.at(-1)}`].join(", then ")}
@@ -197,11 +210,16 @@ function BatchPlan({ plan }: { plan: Json }) {
           ? ` The batch pauses after more than ${many(left, "failure")}.`
           : " The first failure pauses the batch."}
       </p>
-      {refused.count > 0 && (
+      {marked.map((mark) => (
+        <p>
+          {fit[mark].length} of them are {mark}: {bdi(shortList(fit[mark].map(nameOf)).slice(2))}
+        </p>
+      ))}
+      {unfit.count > 0 && (
         <>
-          <p class="wrong">{refused.count} of them would refuse the request now:</p>
+          <p class="wrong">{unfit.count} of them would refuse the request now:</p>
           <ul>
-            {refused.first.map((node: Json) => (
+            {unfit.nodes.slice(0, MOST_NAMES).map((node: Json) => (
               <li>
                 {bdi(nameOf(node))}: {bdi(wording(node.text, node))}
               </li>

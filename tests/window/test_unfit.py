@@ -1,0 +1,36 @@
+"""A batch with nodes that cannot get its request: who can, why not, and leaving them out."""
+
+from __future__ import annotations
+
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import to
+
+expect = sync_api.expect
+
+
+def test_unfit_nodes_are_named_and_left_out(page: sync_api.Page, live: service.Service) -> None:
+    for number in range(3):
+        live.create(f"unfit-{number}")
+    hold = {"kind": "freeze", "reason": "case 7"}
+    assert live.ask("POST", "/v1/nodes/unfit-2/holds", hold).status_code == 201
+    page.goto(to(live, "/v1/nodes?~q=unfit-"))
+    grid = page.get_by_role("grid", name="Nodes")
+    for number in range(3):
+        grid.get_by_role("row", name=f"unfit-{number}").get_by_role("checkbox").check()
+    page.get_by_role("button", name="Batch…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Request").select_option("manage")
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    expect(dialog).to_contain_text("1 of them would refuse the request now")
+    expect(dialog).to_contain_text("case 7")
+    expect(dialog.get_by_label("Leave them out: 2 can, 1 cannot.")).to_be_checked()
+    with page.expect_request(lambda sent: sent.url.endswith("/v1/batches")) as sent:
+        dialog.get_by_role("button", name="Manage 2 nodes").click()
+    assert '"unfit":"leave out"' in (sent.value.post_data or "")
+    dialog.wait_for(state="detached")
+    service.until(
+        lambda: live.get("/v1/nodes/unfit-1")["provision_state"] == "manageable", "the batch"
+    )
+    assert live.get("/v1/nodes/unfit-2")["provision_state"] == "enroll"
