@@ -20,6 +20,9 @@ const PAGES: Record<string, ComponentType<any>> = {
   stats: lazy(async () => (await import("./pages/lists")).StepsPage),
   doctor: lazy(async () => (await import("./pages/lists")).DoctorPage),
   conductors: ResourcePage,
+  runbooks: ResourcePage,
+  deploy_templates: ResourcePage,
+  allocations: ResourcePage,
   webhooks: ResourcePage,
   whoami: lazy(async () => (await import("./pages/lists")).SettingsPage),
 };

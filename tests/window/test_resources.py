@@ -1,4 +1,4 @@
-"""Pages of conductors and webhooks: lists, entries, forms; the tab with the console of a node."""
+"""Pages beside those of machines, with their forms; the tab with the console of a node."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_webhook_is_added_paused_resumed_and_deleted(
 ) -> None:
     node = live.create("hook-1")
     page.goto(to(live, "/v1/webhooks"))
-    page.get_by_role("button", name="Add a webhook…").click()
+    page.get_by_role("button", name="Add webhook…").click()
     dialog = page.get_by_role("dialog")
     add = dialog.get_by_role("button", name="Add the webhook")
     expect(dialog.get_by_role("textbox", name="URL")).to_be_focused()
@@ -107,7 +107,7 @@ def test_refused_webhook_keeps_what_was_typed(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
     page.goto(to(live, "/v1/webhooks"))
-    page.get_by_role("button", name="Add a webhook…").click()
+    page.get_by_role("button", name="Add webhook…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("textbox", name="URL").fill(URL)
     dialog.get_by_label("Kinds of events").fill("faults")
@@ -147,3 +147,68 @@ def test_node_without_a_console_says_so(page: sync_api.Page, live: service.Servi
     panel = page.get_by_role("region", name="Console")
     expect(panel.get_by_role("button", name="on…")).to_have_attribute("aria-disabled", "true")
     expect(panel.get_by_role("alert")).to_have_count(0)
+
+
+STEPS = {
+    "runbooks": ("Runbooks", "runbook", "order", [1, 2]),
+    "deploy_templates": ("Deploy templates", "deploy template", "priority", [20, 10]),
+}
+
+
+@pytest.mark.parametrize("root", STEPS)
+def test_list_of_steps_is_added_and_deleted(
+    page: sync_api.Page, live: service.Service, root: str
+) -> None:
+    title, word, by, numbers = STEPS[root]
+    name = f"CUSTOM_{root.upper()}"
+    page.goto(to(live, f"/v1/{root}"))
+    page.get_by_role("button", name=f"Add {word}…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill(name)
+    dialog.get_by_role("button", name="One more step").click()
+    for number, step in ((1, "erase_devices"), (2, "reset_bios")):
+        group = dialog.get_by_role("group", name=f"Step {number}")
+        group.get_by_label("Interface").select_option("deploy" if number == 1 else "bios")
+        group.get_by_label("Step").fill(step)
+    dialog.get_by_label("Arguments, as JSON").first.fill("{")
+    add = dialog.get_by_role("button", name=f"Add the {word}")
+    expect(add).to_be_disabled()
+    dialog.get_by_label("Arguments, as JSON").first.fill('{"tags": ["a"]}')
+    sound(page)
+    add.click()
+    page.get_by_role("heading", name=name, level=1).wait_for()
+    expect(page.get_by_role("region", name="Steps")).to_contain_text("bios.reset_bios")
+    sound(page)
+    made = live.get(f"/v1/{root}/{name}")["steps"]
+    assert [(one["step"], one[by]) for one in made] == list(
+        zip(("erase_devices", "reset_bios"), numbers, strict=True)
+    )
+    assert made[0]["args"] == {"tags": ["a"]}
+    page.goto(to(live, f"/v1/{root}"))
+    sound(page)
+    page.get_by_role("region", name=title).get_by_role("link", name=name).click()
+    page.get_by_role("button", name="Delete…").click()
+    page.get_by_role("dialog").get_by_role("button", name=f"Delete the {word}").click()
+    page.get_by_role("heading", name=title, level=1).wait_for()
+    assert name not in {one["name"] for one in live.get(f"/v1/{root}")[root]}
+
+
+def test_allocation_is_added_and_deleted(page: sync_api.Page, live: service.Service) -> None:
+    page.goto(to(live, "/v1/allocations"))
+    page.get_by_role("button", name="Add allocation…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Class").fill("no-such-class")
+    dialog.get_by_label("Name").fill("wanted-1")
+    sound(page)
+    dialog.get_by_role("button", name="Add the allocation").click()
+    page.get_by_role("heading", name="wanted-1", level=1).wait_for()
+    expect(term(page, "State")).to_have_text("error")
+    expect(term(page, "Class")).to_have_text("no-such-class")
+    sound(page)
+    page.goto(to(live, "/v1/allocations"))
+    sound(page)
+    page.get_by_role("link", name="wanted-1").click()
+    page.get_by_role("button", name="Delete…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete the allocation").click()
+    page.get_by_role("heading", name="Allocations", level=1).wait_for()
+    assert live.get("/v1/allocations")["allocations"] == []

@@ -349,7 +349,7 @@ PAGES = {
     "webhooks": """
 - main:
   - heading "Webhooks" [level=1]
-  - button "Add a webhook…"
+  - button "Add webhook…"
   - region "Webhooks":
     - table:
       - rowgroup:

@@ -2,10 +2,10 @@
 import { Adding, type Input } from "../parts/adding";
 import { show } from "../parts/dialog";
 import { openSimple } from "../parts/openers";
-import { COPY, copyOf, DocumentList, LIST_MS, Skeleton, useDocument, wrong } from "../parts/read";
+import { COPY, copyOf, DocumentList, List, LIST_MS, Skeleton, Tree, useDocument, wrong } from "../parts/read";
 import { bdi, link, stamp } from "../parts/text";
 import { Curl } from "../parts/toasts";
-import { wording } from "../parts/words";
+import { nameOf, stepName, wording } from "../parts/words";
 import { href, path, request, route } from "../state/route";
 import { type Answers } from "../wire/documents";
 
@@ -40,6 +40,9 @@ interface Kind {
 
 type Conductor = Answers["/v1/conductors/{hostname}"];
 type Webhook = Answers["/v1/webhooks/{ident}"];
+type Runbook = Answers["/v1/runbooks/{ident}"];
+type Template = Answers["/v1/deploy_templates/{ident}"];
+type Allocation = Answers["/v1/allocations/{ident}"];
 
 const alive = ({ alive: is }: Conductor) => (is ? "yes" : "▲ no");
 const words = (list: string[] | null, none: string) => list?.join(", ") ?? none;
@@ -66,6 +69,91 @@ const KINDS: Record<string, Kind> = {
       Drivers: conductor.drivers?.join(", "),
       Nodes: <a href={href("/v1/nodes", { conductor: conductor.hostname ?? "" })}>nodes of this conductor</a>,
     }),
+  },
+  runbooks: {
+    title: "Runbooks",
+    of: "runbooks",
+    query: { detail: "true" },
+    head: ["Name", "Steps", "Owner", "Public", "Traits", "Description"],
+    row: (runbook: Runbook) => [
+      runbook.steps?.length,
+      runbook.owner,
+      runbook.public ? "yes" : "no",
+      runbook.traits?.join(", "),
+      runbook.description,
+    ],
+    name: ({ name }) => name,
+    id: ({ uuid }) => uuid,
+    facts: (runbook: Runbook) => ({
+      Description: runbook.description,
+      Owner: runbook.owner,
+      Public: runbook.public ? "yes" : "no",
+      Traits: runbook.traits?.join(", "),
+      ...kept(runbook),
+    }),
+    More: Steps,
+    inputs: [
+      { name: "name", label: "Name", required: true, placeholder: "CUSTOM_FIRMWARE" },
+      { name: "description", label: "Description" },
+      { name: "owner", label: "Owner" },
+      { name: "steps", label: "Steps", steps: "order", required: true },
+    ],
+    loss: "No node can be cleaned or serviced by it any more.",
+  },
+  deploy_templates: {
+    title: "Deploy templates",
+    of: "deploy_templates",
+    query: { detail: "true" },
+    head: ["Name", "Steps", "Made", "Changed"],
+    row: (template: Template) => [
+      template.steps?.length,
+      stamp(template.created_at),
+      stamp(template.updated_at),
+    ],
+    name: ({ name }) => name,
+    id: ({ uuid }) => uuid,
+    facts: kept,
+    More: Steps,
+    inputs: [
+      { name: "name", label: "Name", required: true, placeholder: "CUSTOM_RAID10" },
+      { name: "steps", label: "Steps", steps: "priority", required: true },
+    ],
+    loss: "Instances with its trait are deployed without its steps.",
+  },
+  allocations: {
+    title: "Allocations",
+    of: "allocations",
+    head: ["Name", "State", "Class", "Node", "Owner", "Error", "Made"],
+    row: (allocation: Allocation) => [
+      allocation.state,
+      allocation.resource_class,
+      nodeOf(allocation),
+      allocation.owner,
+      allocation.last_error,
+      stamp(allocation.created_at),
+    ],
+    name: nameOf as (entry: any) => string,
+    id: ({ uuid }) => uuid,
+    facts: (allocation: Allocation) => ({
+      State: allocation.state,
+      Error: allocation.last_error,
+      Node: nodeOf(allocation),
+      Class: allocation.resource_class,
+      Traits: allocation.traits?.join(", "),
+      "Candidate nodes": (allocation.candidate_nodes as string[] | null)?.map((node) => (
+        <>{link(path("nodes", node), wording(node))} </>
+      )),
+      Owner: allocation.owner,
+      ...kept(allocation),
+    }),
+    inputs: [
+      { name: "resource_class", label: "Class", required: true },
+      { name: "name", label: "Name" },
+      { name: "traits", label: "Traits", list: true, placeholder: "CUSTOM_GPU" },
+      { name: "candidate_nodes", label: "Candidate nodes (all without one)", list: true },
+      { name: "owner", label: "Owner" },
+    ],
+    loss: "Its node is free for others; an active node is not deleted by this.",
   },
   webhooks: {
     title: "Webhooks",
@@ -117,6 +205,36 @@ const KINDS: Record<string, Kind> = {
     loss: "Its receiver gets no further events.",
   },
 };
+
+/** @returns values that many kinds have */
+function kept({ extra, created_at, updated_at, uuid }: Template) {
+  return {
+    Extra: extra && Object.keys(extra).length ? <Tree of={extra} /> : null,
+    Made: stamp(created_at),
+    Changed: stamp(updated_at),
+    UUID: <code>{uuid}</code>,
+  };
+}
+
+const nodeOf = ({ node_uuid: node }: Allocation) => node && link(path("nodes", node), wording(node));
+
+/** The steps of a runbook or a deploy template. */
+function Steps({ entry }: Shown) {
+  return (
+    <>
+      <h2>Steps</h2>
+      <List
+        label="Steps"
+        head={["Order or priority", "Step", "Arguments"]}
+        rows={entry.steps.map((step: any) => [
+          step.order ?? step.priority,
+          stepName(step),
+          Object.keys(step.args ?? {}).length ? <Tree of={step.args} /> : null,
+        ])}
+      />
+    </>
+  );
+}
 
 /** Deliveries that were put aside. */
 function Failed({ own, reload }: Shown) {
@@ -181,7 +299,7 @@ export function ResourcePage() {
       {inputs && (
         <div class="actions">
           <button onClick={() => show(() => <Adding title={one(title)} root={root} inputs={inputs} />)}>
-            Add a {one(title)}…
+            Add {one(title)}…
           </button>
         </div>
       )}

@@ -1,6 +1,7 @@
 /** The form that adds an entry of a kind, such as a webhook. */
 import { useState } from "preact/hooks";
 import { go, href, path } from "../state/route";
+import { parsed } from "../wire/api";
 import { type Json } from "../wire/json";
 import { show } from "./dialog";
 import { Field, type Option, Select, typed } from "./fields";
@@ -16,6 +17,8 @@ export type Input = {
   list?: boolean;
   /** the first is the default */
   choices?: readonly Option[];
+  /** steps of a node, with the name of the number that orders them */
+  steps?: "order" | "priority";
   required?: boolean;
   type?: string;
   placeholder?: string;
@@ -36,13 +39,15 @@ export function Adding({ title, root, inputs }: { title: string; root: string; i
     const value = input.list ? text.split(/[\s,]+/).filter(Boolean) : text.trim();
     setBody(value.length ? { ...rest, [input.name]: value } : rest);
   };
-  const ready = inputs.every(({ name, required }) => !required || body[name]);
+  const putSteps = (name: string, steps: Json[]) => setBody({ ...body, [name]: steps });
+  const ready = inputs.every(({ name, required }) => !required || body[name]?.length);
   return (
-    <ActForm {...sending} title={`Add a ${title}`} button={`Add the ${title}`} ready={ready}>
+    <ActForm {...sending} title={`Add ${title}`} button={`Add the ${title}`} ready={ready}>
       <div class="form-grid">
         {inputs.map((input) => {
           const { name, label, list, choices, ...more } = input;
           const [first] = choices ?? [];
+          if (input.steps) return null;
           return choices ? (
             <Select
               label={label}
@@ -61,7 +66,60 @@ export function Adding({ title, root, inputs }: { title: string; root: string; i
           );
         })}
       </div>
+      {inputs.map(
+        ({ name, steps }) => steps && <Steps by={steps} onChange={(list) => putSteps(name, list)} />,
+      )}
     </ActForm>
+  );
+}
+
+const INTERFACES = ["deploy", "bios", "firmware", "management", "power", "raid", "vendor"];
+const BLANK = { interface: "deploy", step: "", args: "" };
+
+/**
+ * Steps, one in each row; the API is given those with a name.
+ * @param props `by`: the number that orders them
+ */
+function Steps({ by, onChange }: { by: "order" | "priority"; onChange: (steps: Json[]) => void }) {
+  const [rows, setRows] = useState([BLANK]);
+  const put = (next: (typeof BLANK)[]) => {
+    setRows(next);
+    const named = next.filter(({ step }) => step.trim());
+    const read = named.map(({ interface: of, step, args }, at) => ({
+      interface: of,
+      step: step.trim(),
+      args: parsed(args) ?? {},
+      // The highest priority comes first.
+      [by]: by === "order" ? at + 1 : 10 * (named.length - at),
+    }));
+    onChange(next.every(({ args }) => parsed(args) !== null) ? read : []);
+  };
+  const change = (at: number, part: Partial<typeof BLANK>) =>
+    put(rows.map((row, place) => (place === at ? { ...row, ...part } : row)));
+  return (
+    <fieldset>
+      <legend>Steps, in their order</legend>
+      {rows.map((row, at) => (
+        <div class="form-grid" role="group" aria-label={`Step ${at + 1}`}>
+          <Select
+            label="Interface"
+            value={row.interface}
+            choices={INTERFACES}
+            onChange={(value) => change(at, { interface: value })}
+          />
+          <Field label="Step" value={row.step} onInput={typed((step) => change(at, { step }))} />
+          <Field
+            label="Arguments, as JSON"
+            placeholder="{}"
+            value={row.args}
+            onInput={typed((args) => change(at, { args }))}
+          />
+        </div>
+      ))}
+      <button type="button" onClick={() => put([...rows, BLANK])}>
+        One more step
+      </button>
+    </fieldset>
   );
 }
 

@@ -15,6 +15,9 @@ export const PAGES = [
 /** Pages of what the service has beside machines, in a menu of the navigation: label, address. */
 export const MORE = [
   ["Conductors", "/v1/conductors"],
+  ["Runbooks", "/v1/runbooks"],
+  ["Deploy templates", "/v1/deploy_templates"],
+  ["Allocations", "/v1/allocations"],
   ["Webhooks", "/v1/webhooks"],
 ] as const;
 
