@@ -20,7 +20,7 @@ def test_menu_of_power_lies_over_the_page_and_closes(
     live.create("menu-1")
     live.provision("menu-1", "manage", "manageable")
     page.goto(to(live, "/v1/nodes/menu-1"))
-    menu = page.locator(".menu")
+    menu = page.locator("main .menu")
     below = page.get_by_role("list", name="States")
     summary = menu.locator("summary")
     summary.wait_for()
