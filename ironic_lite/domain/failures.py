@@ -260,7 +260,9 @@ def _outside(
     text = str(node["last_error"] or "The reason is not recorded any more.")
     failed = states.kind(State(node["provision_state"])) is Kind.FAIL
     at = node["provision_updated_at"] if failed else None
-    cause: JsonView = ((operation["data"] or {}).get("cause") or {}) if operation else {}
+    stored = (operation["data"] or {}).get("cause") if operation else None
+    # The event of a move has the key of a cause, which is a text.
+    cause: JsonView = stored if isinstance(stored, Mapping) else {}
     at = operation["at"] if operation and cause else at
     error = {"retryable": cause.get("retryable"), "cause": cause} if cause else {}
     return NodeFailure(cause.get("code"), text, error, None, None, None, at, False, None, heard)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ironic_lite.api.resources.recent import Recent
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import runs as run_rows
@@ -490,6 +491,17 @@ def test_document_costs_at_most_twelve_statements(
         shown = read(api)
     assert shown["needs_human"] == 4 * count
     assert len(sent) <= 12, sent
+
+
+def test_document_that_took_long_is_kept_from_its_end() -> None:
+    now = [0.0]
+
+    def make() -> float:
+        now[0] += 2.5
+        return now[0]
+
+    kept: Recent[float] = Recent(2.0, 1, lambda: now[0])
+    assert [kept.of("key", make) for _ in range(4)] == [2.5] * 4
 
 
 @pytest.mark.parametrize("kept_seconds", [600.0])

@@ -190,6 +190,13 @@ def test_failure_outside_of_runs_has_no_code() -> None:
     )
 
 
+def test_move_of_a_hidden_run_explains_a_failure_without_its_error() -> None:
+    row = node(provision_state="inspect failed", last_error="aborted")
+    move = {"kind": "provision", "at": ago(5), "data": {"cause": "c41f0be9a7d2"}}
+    failure = rules.document(facts(row, operation=move))["failure"]
+    assert (failure["text"], failure["code"], failure["cause"]) == ("aborted", None, None)
+
+
 HOLD = Hold("h1", "legal", "case 7", (Block.ERASE,), None, NOW, "ann")
 
 

@@ -103,7 +103,7 @@ PAGES = {
     - button /clean failed \\d+/
     - button /available \\d+/
   - grid "Nodes":
-    - row "Selected Name State Since Under way Power Class Conductor Data"
+    - row /Select all .* Name State Since Under way Power Class Conductor Data Batch/
     - rowgroup:
       - row /look-2 clean failed/:
         - gridcell:

@@ -30,14 +30,13 @@ class Recent(Generic[Value]):
 
     def of(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """Return the kept result of a key, or the new result of ``make``."""
-        at = self._now()
         with self._guard:
             kept = self._known.get(key)
-        if kept is not None and at < kept[0]:
+        if kept is not None and self._now() < kept[0]:
             return kept[1]
         found = make()
         with self._guard:
-            self._known[key] = (at + self._seconds, found)
+            self._known[key] = (self._now() + self._seconds, found)
             self._known.move_to_end(key)
             while len(self._known) > self._most:
                 self._known.popitem(last=False)

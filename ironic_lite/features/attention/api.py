@@ -33,6 +33,9 @@ FILTERS = tuple(one.name for one in queries.NODES.filters if one.name not in ("c
 KEPT_SECONDS = 2.0
 _MOST_KEPT = 64
 _TURNS = 16
+_PATIENCE = 5.0
+"""Seconds that a request waits for the one before it."""
+_BUSY = "What needs a person is being read for another request; retry in a moment."
 _STATES = 100  # more than there are
 
 
@@ -70,8 +73,13 @@ class Attention(expose.Controller):
         where = pages.narrowed(request, where, "node")
         chosen = sorted((name, repr(value)) for name, value in where.items())
         key = (request.access.key, *sorted(keys), *chosen)
-        with self._turns[hash(key) % _TURNS]:  # equal questions wait for one answer
+        turn = self._turns[hash(key) % _TURNS]  # equal questions wait for one answer
+        if not turn.acquire(timeout=_PATIENCE):
+            raise errors.Unavailable(_BUSY)
+        try:
             found = self._recent.of(key, lambda: self._document(request, where, keys))
+        finally:
+            turn.release()
         shown, cut = found["causes"][:limit], found["causes"][limit:]
         left_out = found["causes_left_out"] + sum(one["nodes"] for one in cut)
         return {**found, "causes_left_out": left_out, "causes": shown}
