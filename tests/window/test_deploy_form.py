@@ -66,3 +66,24 @@ def test_image_is_taken_away(page: sync_api.Page, live: service.Service) -> None
     dialog.get_by_role("button", name="Save the image").click()
     expect(dialog.get_by_role("button", name="Save the image")).to_have_count(0)
     assert live.get("/v1/nodes/drive-2")["instance_info"] == {}
+
+
+def test_deploy_requires_a_saved_image(page: sync_api.Page, live: service.Service) -> None:
+    live.create("drive-3", instance_info={"image_source": IMAGE})
+    for target, reached in (("manage", "manageable"), ("provide", "available")):
+        live.provision("drive-3", target, reached)
+    page.goto(to(live, "/v1/nodes/drive-3"))
+    press(page, "Deploy…")
+    dialog = page.get_by_role("dialog")
+    button = dialog.get_by_role("button", name="Deploy drive-3")
+    button.wait_for()
+    image = dialog.get_by_label("Image", exact=True)
+    image.fill(f"{IMAGE}.new")
+    expect(dialog).to_contain_text("Save the image first.")
+    expect(button).to_have_count(0)
+    image.press("Enter")
+    dialog.get_by_role("button", name="Save the image").click()
+    button.wait_for()
+    found = live.get("/v1/nodes/drive-3")
+    assert found["provision_state"] == "available"
+    assert found["instance_info"] == {"image_source": f"{IMAGE}.new"}

@@ -1,5 +1,5 @@
 /** What a deployment installs: the image, which the node keeps, and the config drive of the request. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { Fault, get, sendChange } from "../wire/api";
 import { type Json, withValue } from "../wire/json";
 import { Field, typed } from "./fields";
@@ -43,7 +43,8 @@ export function encoded(bytes: Uint8Array): string {
 }
 
 /**
- * @param props `node` as it was read, with its `tag`; `reload` it; `onDrive` gets the part of the request
+ * @param props `node` as it was read, with its `tag`; `reload` it; `onDrive` gets the part of the request;
+ *   `onUnsaved` gets whether the fields differ from the node
  */
 export function Instance({
   node,
@@ -51,12 +52,14 @@ export function Instance({
   own,
   reload,
   onDrive,
+  onUnsaved,
 }: {
   node: Json;
   tag: string;
   own: string;
   reload: () => void;
   onDrive: (part: Json) => void;
+  onUnsaved: (unsaved: boolean) => void;
 }) {
   const known: Json = node.instance_info ?? {};
   const [image, setImage] = useState({} as Json);
@@ -70,6 +73,8 @@ export function Instance({
     onDrive(configdrive === undefined ? {} : { configdrive });
   };
   const changed = IMAGE.filter((name) => name in image && image[name] !== (known[name] ?? ""));
+  const unsaved = changed.length > 0;
+  useLayoutEffect(() => onUnsaved(unsaved), [unsaved]);
   const save = async () => {
     const patch = changed.map((name) =>
       image[name]
@@ -110,7 +115,7 @@ export function Instance({
           <option value={url} />
         ))}
       </datalist>
-      {changed.length > 0 && (
+      {unsaved && (
         <button type="button" onClick={save}>
           Save the image
         </button>

@@ -35,8 +35,11 @@ const INSTALLS = ["active", "rebuild"];
 export function VerbDialog({ node, target }: { node: Json; target: string }) {
   const [chosen, setOptions] = useState({} as Json);
   const [drive, setDrive] = useState({} as Json);
+  const [unsaved, setUnsaved] = useState(false);
   const options = { ...chosen, ...drive };
-  const first = missing(target, options) || (lacksReason(options) ? "Say why the step is left out." : "");
+  const first =
+    (unsaved ? "Save the image first." : missing(target, options)) ||
+    (lacksReason(options) ? "Say why the step is left out." : "");
   const plan = usePlan(node, first ? null : { target, ...options });
   const name = nameOf(node);
   const own = path("nodes", node.uuid);
@@ -90,7 +93,14 @@ export function VerbDialog({ node, target }: { node: Json; target: string }) {
         </p>
       ))}
       {now.body && INSTALLS.includes(target) && (
-        <Instance node={now.body} tag={now.tag} own={own} reload={now.reload} onDrive={setDrive} />
+        <Instance
+          node={now.body}
+          tag={now.tag}
+          own={own}
+          reload={now.reload}
+          onDrive={setDrive}
+          onUnsaved={setUnsaved}
+        />
       )}
       {unerased && why && (
         <p class="wrong">Its disks are not erased (data: {why.data_state}). The next user may read them.</p>
