@@ -347,6 +347,7 @@ def test_change_of_a_batch_has_a_key_and_names_its_version(
         with page.expect_request("**/state") as paused:
             press(page, "Pause")
         assert paused.value.headers["idempotency-key"]
+        assert paused.value.headers["if-match"]
         if undone:
             with page.expect_request("**/state") as resumed:
                 told.get_by_role("button", name="Undo").click()
@@ -359,3 +360,34 @@ def test_change_of_a_batch_has_a_key_and_names_its_version(
     press(page, "Abort…")
     acts.do("Abort", fill=tick)
     page.locator(".node-head .result").get_by_text("aborted").wait_for()
+
+
+def test_undo_does_not_resume_a_batch_that_was_paused_before(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    names = ["sent-p1", "sent-p2"]
+    for name in names:
+        live.create(name)
+        live.provision(name, "manage", "manageable")
+        slow = {"fake_async_steps": ["*"], "fake_step_seconds": 6}
+        patch = [{"op": "add", "path": "/driver_info", "value": slow}]
+        assert live.ask("PATCH", f"/v1/nodes/{name}", patch).status_code == 200
+    body = {"nodes": names, "request": {"target": "provide"}, "waves": [1, "100%"]}
+    batch = live.ask("POST", "/v1/batches", body).json()["uuid"]
+    page.goto(to(live, f"/v1/batches/{batch}"))
+    pause = page.locator(".actions").get_by_role("button", name="Pause", exact=True)
+    # The page still shows the batch as running when the button is pressed.
+    pause.evaluate(
+        """async (button, address) => {
+            const headers = { "Content-Type": "application/json" };
+            const body = JSON.stringify({ target: "pause" });
+            await fetch(address, { method: "PUT", headers, body });
+            button.click();
+        }""",
+        f"{live.url}/v1/batches/{batch}/state",
+    )
+    told = page.locator(".live")
+    expect(told).to_contain_text("The batch is paused already.")
+    expect(told.get_by_role("button", name="Undo")).to_have_count(0)
+    assert live.get(f"/v1/batches/{batch}")["state"] == "paused"
+    assert live.ask("PUT", f"/v1/batches/{batch}/state", {"target": "abort"}).status_code < 300

@@ -1,7 +1,7 @@
 /** Sentences about the results of own acts, and buttons that copy a request as curl, or another text. */
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
-import { curl, sendChange, sleep } from "../wire/api";
+import { curl, get, sendChange, sleep } from "../wire/api";
 import { loginUser } from "../wire/login";
 
 /** Sentences for the live region: results of own acts. */
@@ -86,11 +86,30 @@ export async function sendAtOnce(
   setTimeout(() => hush((toast) => toast === mine), UNDO_MS);
 }
 
-/** @param own path of the batch */
-export const pauseBatch = (own: string, reload?: () => void) => {
+/**
+ * Pause a batch that is running. Undo would also resume a batch that another user or the service has
+ * paused, so the version is read first, and the pause is bound to it.
+ * @param own path of the batch
+ */
+export async function pauseBatch(own: string, reload?: () => void) {
   const change = (target: string) => ({ method: "PUT", path: `${own}/state`, body: { target } });
-  return sendAtOnce("The batch is paused.", own, change("pause"), change("resume"), reload);
-};
+  try {
+    const { body, tag } = await get(own);
+    if (body.state === "running") {
+      return await sendAtOnce(
+        "The batch is paused.",
+        own,
+        { ...change("pause"), tag },
+        change("resume"),
+        reload,
+      );
+    }
+    say(`The batch is ${body.state} already.`, { about: own });
+  } catch (fault) {
+    say((fault as Error).message, { about: own, failed: true });
+  }
+  reload?.();
+}
 
 /** @param which are no longer shown */
 export const hush = (which: (toast: Toast) => boolean) =>
