@@ -34,3 +34,32 @@ def test_unfit_nodes_are_named_and_left_out(page: sync_api.Page, live: service.S
         lambda: live.get("/v1/nodes/unfit-1")["provision_state"] == "manageable", "the batch"
     )
     assert live.get("/v1/nodes/unfit-2")["provision_state"] == "enroll"
+
+
+def test_confirmation_of_a_batch_is_of_the_nodes_that_are_not_left_out(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    for number in range(3):
+        live.create(f"leaves-{number}")
+        live.provision(f"leaves-{number}", "manage", "manageable")
+    hold = {"kind": "freeze", "reason": "case 8"}
+    assert live.ask("POST", "/v1/nodes/leaves-2/holds", hold).status_code == 201
+    page.goto(to(live, "/v1/nodes?~q=leaves-"))
+    grid = page.get_by_role("grid", name="Nodes")
+    for number in range(3):
+        grid.get_by_role("row", name=f"leaves-{number}").get_by_role("checkbox").check()
+    page.get_by_role("button", name="Batch…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Request").select_option("provide")
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    leave = dialog.get_by_label("Leave them out: 2 can, 1 cannot.")
+    expect(leave).to_be_checked()
+    sentence = dialog.locator("strong", has_text="the data on")
+    expect(sentence).to_contain_text("on 2 nodes: leaves-0, leaves-1.")
+    number = dialog.get_by_label("Type the number of nodes")
+    number.fill("2")
+    expect(dialog.get_by_role("button", name="Provide 2 nodes")).to_be_enabled()
+    leave.uncheck()
+    expect(sentence).to_contain_text("on 3 nodes: leaves-0, leaves-1, leaves-2.")
+    expect(number).to_have_value("")
+    expect(dialog.get_by_role("button", name="Provide 3 nodes")).to_be_disabled()

@@ -76,7 +76,7 @@ export function BatchDialog({
         (await ask("POST", path("nodes", uuid, "plan"), { body: body.request, accepts: [422] }).catch(
           () => null,
         ));
-      setPlan({ ...found, sample: sample && sample.body });
+      setPlan((old) => ({ ...found, sample: sample && sample.body, turn: (old?.turn ?? 0) + 1 }));
       setPlanned(text);
       setFault(null);
     } catch (error) {
@@ -90,23 +90,28 @@ export function BatchDialog({
   const leaves = fresh && leave && plan.unfit.count > 0;
   const going: number = leaves ? plan.fit.count : count;
   const all = many(going);
+  const out = new Set(leaves ? plan.unfit.nodes.map(nameOf) : []);
+  const kept = (name: string) => !out.has(name);
   const asked = leaves ? { ...body, ...LEAVE_OUT } : body;
   const sending = useSend({ method: "POST", path: "/v1/batches", body: asked }, (answer) => {
     const own = path("batches", answer.body.uuid);
     go(href(own));
     say(`The batch of ${all} has begun.`, { about: own });
-    void tellEnd(own, title);
+    void tellEnd(own, `Batch of ${all}`);
   });
-  const used = nodes.filter((node) => node.provision_state === "active");
+  const used = nodes
+    .filter((node) => node.provision_state === "active")
+    .map(nameOf)
+    .filter(kept);
   const kind = confirmationOf(target, used.length > 0);
   const changes =
     kind === "name"
-      ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, "") === kind ? "Destroys" : "May destroy"} the data on ${all}${shortList(names)}.`
+      ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, "") === kind ? "Destroys" : "May destroy"} the data on ${all}${shortList(names.filter(kept))}.`
       : target === "abort"
         ? `Abort ends the runs of ${all}. ${HALF}`
-        : `${verb(target)} interrupts the instances on ${many(used.length)}${shortList(used.map(nameOf))}.`;
-  // A confirmation is of the plan that was read, not of the one that took its place.
-  useLayoutEffect(() => setSure(false), [text, plan]);
+        : `${verb(target)} interrupts the instances on ${many(used.length)}${shortList(used)}.`;
+  // A confirmation is of the plan that was read and of its nodes, not of those that took their place.
+  useLayoutEffect(() => setSure(false), [text, plan, leave]);
   const act = {
     ...sending,
     fault: sending.fault ?? fault,
@@ -164,7 +169,14 @@ export function BatchDialog({
         </p>
       )}
       {fresh && (
-        <Confirm key={plan} kind={kind} name={String(going)} what={NUMBER} on={all} onSure={setSure} />
+        <Confirm
+          key={`${plan.turn} ${leave}`}
+          kind={kind}
+          name={String(going)}
+          what={NUMBER}
+          on={all}
+          onSure={setSure}
+        />
       )}
     </ActForm>
   );
