@@ -179,3 +179,16 @@ def test_hold_is_lifted_from_the_palette(page: sync_api.Page, live: service.Serv
     cold(page, live, "/v1/nodes/lifted-1")
     act(page, "Lift hold of lifted-1")
     page.get_by_role("dialog", name="Lift a hold of lifted-1").wait_for()
+
+
+def test_palette_saves_a_view_without_the_selection(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("saved-1")
+    page.goto(to(live, "/v1/nodes?~q=saved-"))
+    row(page, "saved-1").get_by_role("checkbox").check()
+    expect(page.get_by_role("region", name="Selected nodes")).to_contain_text("1 selected")
+    act(page, "Save this view")
+    expect(page.locator(".live")).to_contain_text("Saved: /v1/nodes?~q=saved-")
+    found = page.evaluate("JSON.parse(localStorage.getItem('ironic-lite')).views")
+    assert found == {"/v1/nodes?~q=saved-": "#/v1/nodes?~q=saved-"}

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { VERBS } from "../facts";
 import { type Node } from "../pages/fleet";
 import { fleet, followFleet, selectedNodes } from "../state/nodes";
-import { go, href, path, route } from "../state/route";
+import { addressOf, decoded, go, href, path, route } from "../state/route";
 import { type Hit, hitText, useSearch } from "../state/search";
 import { prefs, set } from "../state/settings";
 import { BULK } from "./bulk";
@@ -148,8 +148,9 @@ function actsOf(node: Node): Entry[] {
 }
 
 function saveView() {
-  const name = decodeURIComponent(location.hash.slice(1));
-  set({ views: { ...prefs.value.views, [name]: location.hash } });
+  const address = addressOf(route.value);
+  const name = decoded(address.slice(1));
+  set({ views: { ...prefs.value.views, [name]: address } });
   say(`Saved: ${name}`);
 }
 

@@ -2,7 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { STATES } from "../facts";
 import { fleet, KIND_ORDER, predicate, remote } from "../state/nodes";
-import { changeRoute, go, href, route } from "../state/route";
+import { addressOf, changeRoute, decoded, go, href, route } from "../state/route";
 import { prefs, set } from "../state/settings";
 import { split, suggestions, withoutTokens } from "../state/tokens";
 import { close, show } from "./dialog";
@@ -152,9 +152,8 @@ const FLEET = /^#\/v1\/nodes(\?|$)/;
 
 /** The saved views of the fleet. They are always there, because nothing may move under the pointer. */
 export function Views() {
-  const { query, view } = route.value;
   const saved = Object.entries(prefs.value.views).filter(([, address]) => FLEET.test(address));
-  const here = href("/v1/nodes", query, withoutSelection(view));
+  const here = addressOf(route.value);
   const known = saved.some(([, address]) => address === here);
   return (
     <nav class="views" aria-label="Views">
@@ -172,9 +171,6 @@ export function Views() {
   );
 }
 
-const withoutSelection = (view: Record<string, string>) =>
-  Object.fromEntries(Object.entries(view).filter(([name]) => name !== "sel"));
-
 function SaveView({ address }: { address: string }) {
   const [name, setName] = useState("");
   const save = () => {
@@ -184,7 +180,7 @@ function SaveView({ address }: { address: string }) {
   return (
     <ActForm title="Save this view" button="Save" ready={!!name.trim()} send={save}>
       <Field label="Name" class="block" required onInput={typed(setName)} />
-      <p class="small">{bdi(decodeURIComponent(address.slice(1)))}</p>
+      <p class="small">{bdi(decoded(address.slice(1)))}</p>
     </ActForm>
   );
 }

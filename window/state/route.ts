@@ -27,7 +27,8 @@ function readFragment(fragment: string): Route {
   return { path, parts, query, view };
 }
 
-function decoded(part: string) {
+/** @returns a text as it is if it is not encoded */
+export function decoded(part: string) {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -96,4 +97,10 @@ export function changeRoute(change: Record<string, string>, options?: { replace?
     else nextQuery.delete(name);
   }
   go(href(target, nextQuery, nextView), { ...options, sel: nextView.sel });
+}
+
+/** @returns the fragment of a view, without the nodes that are selected in it */
+export function addressOf({ path: target, query, view }: Route): string {
+  const { sel: _, ...rest } = view;
+  return href(target, query, rest);
 }
