@@ -63,3 +63,36 @@ def test_maintenance_of_many_nodes_tells_which_were_refused(
     for name in there:  # Other tests look for rows that a long table would not draw.
         assert live.ask("DELETE", f"/v1/nodes/{name}").status_code == 204
     faults.allow("404")
+
+
+def test_maintenance_of_many_nodes_is_set_again_after_it_was_ended(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    names = ["again-0", "again-1", "again-2"]
+    for name in names:
+        live.create(name)
+    page.goto(to(live, "/v1/nodes?~q=again-"))
+    grid = page.get_by_role("grid", name="Nodes")
+    expect(grid).to_have_attribute("aria-rowcount", str(len(names) + 1))
+    grid.focus()
+    page.keyboard.press("Control+a")
+    page.get_by_role("button", name="Maintenance…").click()
+    assert live.ask("DELETE", "/v1/nodes/again-2").status_code == 204
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("fans of row 4")
+    under_way = UnderWay(page)
+    # A request after a refusal is only for the nodes that are not done; each change is for all.
+    for change, requests in (("on", 3), ("on", 4), ("off", 7), ("on", 10)):
+        choice = dialog.get_by_role("combobox")
+        if choice.input_value() != change:
+            choice.select_option(change)
+        with page.expect_response("**/maintenance"):
+            dialog.get_by_role("button", name=f"Set maintenance {change}").click()
+        expect(dialog).to_contain_text("3 of 3 answered, 1 refused.")
+        expect(dialog.get_by_role("button", name=f"Set maintenance {change}")).to_be_enabled()
+        assert len(under_way.sent) == requests
+        for name in names[:2]:
+            assert live.get(f"/v1/nodes/{name}")["maintenance"] == (change == "on")
+    for name in names[:2]:
+        assert live.ask("DELETE", f"/v1/nodes/{name}").status_code == 204
+    faults.allow("404")

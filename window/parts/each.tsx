@@ -12,16 +12,17 @@ import { many, nameOf, wording } from "./words";
 
 const REQUESTS_AT_ONCE = 4;
 
-/** Send one request for each node, four at a time; show each result. */
+/** Send one request for each node that has none done, four at a time; show each result. */
 function useEach(nodes: Json[], request: (node: Json) => { method: string; path: string; body?: unknown }) {
   const [results, setResults] = useState(new Map() as Map<string, string>);
   const [busy, setBusy] = useState(false);
-  /** Keys by their request; a refused one gets another. */
+  /** Keys by their request, of which no answer has come. */
   const keys = useRef(new Map() as Map<string, string>);
+  const left = () => nodes.filter((node) => results.get(node.uuid) !== "done");
   const run = async () => {
     setBusy(true);
-    const queue = [...nodes];
-    const found: Map<string, string> = new Map();
+    const found = new Map([...results].filter(([, result]) => result === "done"));
+    const queue = left();
     const worker = async () => {
       for (let node = queue.shift(); node; node = queue.shift()) {
         const change = request(node);
@@ -29,7 +30,10 @@ function useEach(nodes: Json[], request: (node: Json) => { method: string; path:
         const once = keys.current.get(text) ?? key();
         keys.current.set(text, once);
         const result = await sendChange({ ...change, key: once }).then(
-          () => "done",
+          () => {
+            keys.current.delete(text);
+            return "done";
+          },
           (error) => {
             if (error.status) keys.current.delete(text);
             return error.message;
@@ -45,9 +49,14 @@ function useEach(nodes: Json[], request: (node: Json) => { method: string; path:
     say(`${done} of ${nodes.length} done.`, { failed: done < nodes.length });
   };
   const sample = request({ uuid: "{node}" });
-  const copied = { ...sample, path: decodeURIComponent(sample.path), each: nodes.map((node) => node.uuid) };
-  const over = !busy && results.size && [...results.values()].every((result) => result === "done");
-  return { results, busy, send: over ? undefined : run, request: copied };
+  const copied = { ...sample, path: decodeURIComponent(sample.path), each: left().map((node) => node.uuid) };
+  const over = !busy && !left().length;
+  /** For another act on all of the nodes. */
+  const clear = () => {
+    keys.current.clear();
+    setResults(new Map());
+  };
+  return { results, clear, busy, send: over ? undefined : run, ...(!over && { request: copied }) };
 }
 
 function Results({ nodes, results }: { nodes: Json[]; results: Map<string, string> }) {
@@ -87,7 +96,7 @@ export function Maintaining({ nodes }: { nodes: Json[] }) {
       <Select
         label="Maintenance"
         value={on ? "on" : "off"}
-        onChange={(value) => setOn(value === "on")}
+        onChange={(value) => (each.clear(), setOn(value === "on"))}
         choices={["on", "off"]}
       />
       <Field label="Reason" class="block" onInput={typed(setReason)} />
