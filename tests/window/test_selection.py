@@ -192,3 +192,15 @@ def test_palette_saves_a_view_without_the_selection(
     expect(page.locator(".live")).to_contain_text("Saved: /v1/nodes?~q=saved-")
     found = page.evaluate("JSON.parse(localStorage.getItem('ironic-lite')).views")
     assert found == {"/v1/nodes?~q=saved-": "#/v1/nodes?~q=saved-"}
+
+
+def test_enter_on_a_link_of_a_row_opens_its_node(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    for name in ("linked-1", "linked-2", "linked-3"):
+        live.create(name)
+    page.goto(to(live, "/v1/nodes?~q=linked-"))
+    row(page, "linked-1").wait_for()
+    page.get_by_role("grid", name="Nodes").focus()
+    page.get_by_role("link", name="linked-3").press("Enter")
+    page.get_by_role("heading", name="linked-3").wait_for()

@@ -295,6 +295,10 @@ function reveal(box: HTMLElement | null, index: number) {
 }
 
 function onKey(event: KeyboardEvent, { rows, at, move, id, selected, onSelect, onOpen, onCopy }: any) {
+  const focused = event.target as HTMLElement;
+  // A link or a button of the table acts itself.
+  if (event.key === "Enter" && focused.closest("a, button")) return;
+  if (event.key === " " && focused.closest("button")) return;
   const row = rows[at];
   const single = prefs.value.keys && !event.ctrlKey && !event.metaKey;
   /** With Shift, the row that is left and the one that is reached are selected. */
@@ -325,7 +329,7 @@ function onKey(event: KeyboardEvent, { rows, at, move, id, selected, onSelect, o
   }
   const act = acts[event.key];
   // The space is for the box that has the focus.
-  if (!act || (event.key === " " && (event.target as HTMLElement).tagName === "INPUT")) return;
+  if (!act || (event.key === " " && focused.tagName === "INPUT")) return;
   act();
   event.preventDefault();
   event.stopPropagation();
