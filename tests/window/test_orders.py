@@ -215,6 +215,28 @@ def test_steps_of_the_node_are_picked(page: sync_api.Page, live: service.Service
     assert [one["step"] for one in done] == ["erase_devices_metadata", "erase_devices"]
 
 
+def test_steps_that_are_not_json_are_not_planned(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("pick-2")
+    live.provision("pick-2", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/pick-2"))
+    press(page, "Clean…")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Erase all disks").click()
+    button = dialog.get_by_role("button", name="Clean pick-2", exact=True)
+    button.wait_for()
+    dialog.get_by_text("Steps, as JSON").click()
+    steps = dialog.get_by_label("Steps, as JSON")
+    text = steps.input_value()
+    steps.fill(f"{text}x")
+    expect(dialog).to_contain_text("Correct the steps.")
+    expect(button).to_have_count(0)
+    expect(dialog.locator(".plan")).to_have_count(0)
+    steps.fill(text)
+    button.wait_for()
+
+
 @pytest.mark.own_context
 def test_fleet_that_is_too_large_shows_counts_and_the_rows_of_the_filter(
     page: sync_api.Page, live: service.Service

@@ -25,6 +25,7 @@ const READY = [
 
 /** @returns what is to be chosen first; "" for nothing */
 export function missing(target: string, options: Json): string {
+  if (options[STEPS[target] ?? ""] === null) return "Correct the steps.";
   const needs = VERBS.find((row) => row.target === target)?.needs ?? [];
   const chosen = needs.some((name) => options[name]?.length);
   if (!needs.length || chosen) return "";
@@ -56,7 +57,7 @@ export function StepsField({
     setText(value);
     setRunbook("");
     const list = parsed(value);
-    if (list !== null) onChange(list ? { [name]: list } : {});
+    onChange(list === undefined ? {} : { [name]: list });
   };
   const chosen: Json[] = Array.isArray(read) ? read : [];
   const putList = (list: Json[]) =>
