@@ -96,3 +96,36 @@ def test_maintenance_of_many_nodes_is_set_again_after_it_was_ended(
     for name in names[:2]:
         assert live.ask("DELETE", f"/v1/nodes/{name}").status_code == 204
     faults.allow("404")
+
+
+def test_hold_after_the_answer_of_a_gateway_is_made_once(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    names = ["gated-0", "gated-1"]
+    for name in names:
+        live.create(name)
+    page.goto(to(live, "/v1/nodes?~q=gated-"))
+    grid = page.get_by_role("grid", name="Nodes")
+    expect(grid).to_have_attribute("aria-rowcount", str(len(names) + 1))
+    grid.focus()
+    page.keyboard.press("Control+a")
+    page.get_by_role("button", name="Hold…").click()
+    keys: list[str] = []
+
+    def pass_on(route: sync_api.Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        assert route.fetch().status == 201
+        route.fulfill(status=504, body="upstream timed out")
+
+    page.route("**/holds", pass_on)
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("case 9")
+    dialog.get_by_role("button", name="Hold 2 nodes").click()
+    expect(dialog).to_contain_text("2 of 2 answered, 2 refused.")
+    page.unroute("**/holds")
+    dialog.get_by_role("button", name="Hold 2 nodes").click()
+    expect(page.locator(".live")).to_contain_text("2 of 2 done.")
+    assert len(set(keys)) == 2
+    for name in names:
+        assert len(live.get(f"/v1/nodes/{name}/holds")["holds"]) == 1
+    faults.allow("504")

@@ -1,7 +1,7 @@
 /** Acts that are no batches: one request for each of many nodes. */
 import { useRef, useState } from "preact/hooks";
 import { path } from "../state/route";
-import { key, sendChange } from "../wire/api";
+import { answered, key, sendChange } from "../wire/api";
 import { type Json } from "../wire/json";
 import { Field, Select, typed } from "./fields";
 import { ActForm } from "./form";
@@ -35,7 +35,7 @@ function useEach(nodes: Json[], request: (node: Json) => { method: string; path:
             return "done";
           },
           (error) => {
-            if (error.status) keys.current.delete(text);
+            if (answered(error)) keys.current.delete(text);
             return error.message;
           },
         );

@@ -1,7 +1,7 @@
 /** The dialog that enrolls a machine: its identity, and the properties of its driver. */
 import { useRef, useState } from "preact/hooks";
 import { go, path } from "../state/route";
-import { type Fault, get, key, sendChange } from "../wire/api";
+import { answered, type Fault, get, key, sendChange } from "../wire/api";
 import { type Json } from "../wire/json";
 import { close } from "./dialog";
 import { Field, Select, typed } from "./fields";
@@ -69,7 +69,7 @@ export function Enroll() {
       const checks = found.body.checks.filter((one: Check) => one.where?.startsWith("node "));
       setCheck({ busy: false, fault: null, checks });
     } catch (error) {
-      if ((error as Fault).status) once.current = key();
+      if (answered(error as Fault)) once.current = key();
       setCheck({ busy: false, fault: error as Fault, checks: null });
     }
   };

@@ -1,6 +1,6 @@
 /** Forms of acts: what they send, how they are refused, their buttons. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { type Answer, Fault, get, key, sendChange, sleep } from "../wire/api";
+import { type Answer, answered, Fault, get, key, sendChange, sleep } from "../wire/api";
 import { type Json } from "../wire/json";
 import { close, opened } from "./dialog";
 import { FaultBox } from "./read";
@@ -72,7 +72,7 @@ export function useSend(
       onDone(answer);
     } catch (error) {
       const fault = error as Fault;
-      if (fault.status) once.current = key();
+      if (answered(fault)) once.current = key();
       const now = of && fault.status === 412 ? await get(of).catch(() => NONE) : NONE;
       setState({ busy: false, fault: onFault(fault), now });
     }

@@ -274,6 +274,10 @@ export async function sendChange({
 /** @returns the same request may be answered a little later */
 export const passing = ({ status }: Fault): boolean => !status || status >= 500;
 
+/** @returns the service has answered, so the same key would only repeat its answer; a gateway has none */
+export const answered = ({ status, request }: Fault): boolean =>
+  !!status && (!!request || status < 502 || status > 504);
+
 const locked = (error: unknown) => error instanceof Fault && error.status === 409 && error.retryAfter > 0;
 
 /** @returns seconds until the next try; null: do not try again */
