@@ -46,9 +46,9 @@ def test_dialog_and_menu_close_when_the_page_changes(
     for name in (names[1], names[0]):
         page.goto(to(live, f"/v1/nodes/{name}"))
         page.get_by_role("heading", name=name).wait_for()
-    page.locator(".menu summary").click()
+    page.locator("main .menu summary").click()
     page.evaluate("location.hash += '/ports'")
-    expect(page.locator(".menu")).not_to_have_attribute("open", "")
+    expect(page.locator("main .menu")).not_to_have_attribute("open", "")
     page.go_back()
     press(page, "Hold…")
     dialog = page.get_by_role("dialog")
@@ -81,7 +81,7 @@ def test_escape_clears_and_never_leads_to_another_page(
     page.get_by_role("link", name="esc-1").click()
     page.get_by_role("heading", name="esc-1").wait_for()
     here = page.url
-    menu = page.locator(".menu")
+    menu = page.locator("main .menu")
     menu.locator("summary").click()
     page.keyboard.press("Escape")
     expect(menu).not_to_have_attribute("open", "")
@@ -191,7 +191,7 @@ def test_dialog_with_a_tick_says_what_changes(page: sync_api.Page, live: service
     used(live, "tick-1")
     page.goto(to(live, "/v1/nodes/tick-1/states"))
     dialog = page.get_by_role("dialog")
-    page.locator(".menu summary").click()
+    page.locator("main .menu summary").click()
     press(page, "Power off…")
     expect(dialog).to_contain_text(
         "At once cuts the power of tick-1; an instance is running on it."

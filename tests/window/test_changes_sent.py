@@ -131,7 +131,7 @@ def test_each_act_on_a_node_names_its_version_and_is_sent_once(
     press(page, "Manage…")
     acts.do("Manage sent-1")
     state(page, "manageable").wait_for()
-    page.locator(".menu summary").click()
+    page.locator("main .menu summary").click()
     press(page, "Power on…")
     acts.do("Power on sent-1")
     page.locator(".node-head").get_by_text("power on", exact=True).wait_for()
