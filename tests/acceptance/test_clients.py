@@ -378,7 +378,7 @@ def test_commands_hold_a_node_and_end_the_hold(running: Service) -> None:
     hold = json.loads(made.stdout)
     assert (hold["kind"], hold["blocks"], hold["until"]) == ("audit", "verbs,power", None)
     listed = baremetal(running.url, "node", "hold", "list", "cli-held", "-f", "json")
-    assert json.loads(listed.stdout) == [hold]
+    assert json.loads(listed.stdout) == [{**hold, "node_name": "cli-held"}]
     words = ("node", "hold", "delete", "cli-held", hold["uuid"], "--reason", "over")
     assert baremetal(running.url, *words).returncode == 0
     ended = baremetal(running.url, "node", "hold", "list", "cli-held", "--ended", "-f", "json")

@@ -744,4 +744,5 @@ def test_deleted_parent_leaves_its_children_in_lists(house: House) -> None:
     after = house.rig.get(low)
     assert (after["parent_node"], after["generation"]) == (None, before["generation"] + 1)
     (event,) = house.rig.events(low, "node_updated")
-    assert event["data"] == {"fields": ["parent_node"]}
+    change = {"path": "parent_node", "old": top, "new": None}
+    assert event["data"] == {"fields": ["parent_node"], "changes": [change]}

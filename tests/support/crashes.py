@@ -84,6 +84,7 @@ class MortalDatabase:
     def __init__(self, inner: Database, life: Life) -> None:
         self._inner = inner
         self._life = life
+        self.engine = inner.engine
 
     def read(self, work: Callable[[Connection], Any]) -> Any:
         """Read, if alive."""
