@@ -341,7 +341,7 @@ class Child:
         self.former = 0
         """The process that serves until the one that replaces it can; 0 without one."""
         self.kept = False
-        """Whether the last process that was to replace it has ended."""
+        """True once the last process that was to replace it has ended."""
         self.side = 0
         """0 or 1; other than that of the process that it replaces."""
         self.start_at: float | None = None
