@@ -23,7 +23,7 @@ FOLDERS = {
     "ironic_lite.domain": (6_115, 35),
     "ironic_lite.drivers": (14_720, 67),
     "ironic_lite.errors": (420, 1),
-    "ironic_lite.features": (5_850, 38),
+    "ironic_lite.features": (5_855, 38),
     "ironic_lite.feed": (380, 1),
     "ironic_lite.images": (2_240, 11),
     "ironic_lite.rpc": (2_610, 16),

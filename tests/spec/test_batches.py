@@ -401,6 +401,27 @@ def test_batch_leaves_out_unfit_nodes_and_gives_each_reason(operator: Operator) 
     assert [one["uuid"] for one in members] == fit
 
 
+def test_batch_with_another_number_of_fit_nodes_does_not_begin(operator: Operator) -> None:
+    nodes = fleet(operator, 3, "manageable")
+    hold = {"kind": "freeze", "reason": "case 7"}
+    assert operator.api.post(f"/v1/nodes/{nodes[2]}/holds", hold).status == 201
+    body = {"nodes": nodes, "request": {"target": "provide"}, "unfit": "leave out"}
+    planned = operator.api.post("/v1/batches?plan=true", body).json
+    asked = {**body, "expect": 3, "expect_fit": planned["fit"]["count"]}
+    assert operator.api.post(f"/v1/nodes/{nodes[1]}/holds", hold).status == 201
+    refused = operator.api.post("/v1/batches", asked)
+    assert (refused.status, "not 2 as expected" in refused.text) == (409, True)
+    assert operator.api.get("/v1/batches").json["batches"] == []
+    assert operator.api.post("/v1/batches", {**asked, "expect_fit": 1}).status == 201
+
+
+@pytest.mark.parametrize("count", [-1, "2", None])
+def test_other_numbers_of_fit_nodes_are_refused(operator: Operator, count: object) -> None:
+    body = {"nodes": fleet(operator, 1), "request": {"target": "manage"}, "expect_fit": count}
+    answer = operator.api.post("/v1/batches", body)
+    assert (answer.status, "expect_fit" in answer.text) == (400, True)
+
+
 def test_plan_counts_retired_nodes_that_can(operator: Operator) -> None:
     nodes = fleet(operator, 2, "manageable")
     operator.patches(nodes[1], retired=True)

@@ -6,6 +6,7 @@ from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import to
+from tests.window.conftest import Faults
 
 expect = sync_api.expect
 
@@ -63,3 +64,31 @@ def test_confirmation_of_a_batch_is_of_the_nodes_that_are_not_left_out(
     expect(sentence).to_contain_text("on 3 nodes: leaves-0, leaves-1, leaves-2.")
     expect(field).to_have_value("")
     expect(dialog.get_by_role("button", name="Provide 3 nodes")).to_be_disabled()
+
+
+def test_batch_of_other_nodes_than_the_plan_counts_does_not_begin(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("409")
+    for number in range(2):
+        live.create(f"moved-{number}")
+    page.goto(to(live, "/v1/nodes?~q=moved-"))
+    grid = page.get_by_role("grid", name="Nodes")
+    for number in range(2):
+        grid.get_by_role("row", name=f"moved-{number}").get_by_role("checkbox").check()
+    page.get_by_role("button", name="Batch…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Request").select_option("manage")
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    dialog.get_by_role("button", name="Manage 2 nodes").wait_for()
+    hold = {"kind": "freeze", "reason": "case 9"}
+    assert live.ask("POST", "/v1/nodes/moved-1/holds", hold).status_code == 201
+    dialog.get_by_role("button", name="Manage 2 nodes").click()
+    expect(dialog).to_contain_text(
+        '1 of the nodes can get the request now, not 2 as expected; press "Plan" to see which.'
+    )
+    assert live.get("/v1/nodes/moved-0")["provision_state"] == "enroll"
+    dialog.get_by_role("button", name="Plan", exact=True).click()
+    expect(dialog).to_contain_text("case 9")
+    dialog.get_by_role("button", name="Manage 1 node").click()
+    dialog.wait_for(state="detached")

@@ -87,12 +87,13 @@ export function BatchDialog({
   useEffect(() => setFault(null), [text]);
   const first = !target ? "Choose a request." : missing(target, steps);
   const fresh = plan && planned === text;
-  const leaves = fresh && leave && plan.unfit.count > 0;
+  const leaves = fresh && leave;
   const going: number = leaves ? plan.fit.count : count;
   const all = many(going);
   const out = new Set(leaves ? plan.unfit.nodes.map(nameOf) : []);
   const kept = (name: string) => !out.has(name);
-  const asked = leaves ? { ...body, ...LEAVE_OUT } : body;
+  // The number that was shown, so that a fleet that has changed since the plan is refused.
+  const asked = leaves ? { ...body, ...LEAVE_OUT, expect_fit: going } : { expect: count, ...body };
   const sending = useSend({ method: "POST", path: "/v1/batches", body: asked }, (answer) => {
     const own = path("batches", answer.body.uuid);
     go(href(own));

@@ -185,6 +185,7 @@ SCHEMA: Json = {
         "name": {"type": ["string", "null"], "maxLength": 255},
         "nodes": {"type": ["array", "object"]},
         "expect": {"type": "integer", "minimum": 0},
+        "expect_fit": {"type": "integer", "minimum": 0},
         "request": {"type": "object"},
         "waves": {"type": "array", "items": {"type": ["integer", "string"]}},
         "concurrency": {
@@ -548,6 +549,16 @@ def check_count(body: Json, count: int) -> None:
     check_most(count)
     if body.get("expect", count) != count:
         raise errors.UnexpectedCount(found=count, expect=body["expect"])
+
+
+def check_fit(body: JsonView, count: int) -> None:
+    """Refuse a batch with another number of nodes that can than the caller expects.
+
+    :raises errors.Conflict:
+    """
+    if body.get("expect_fit", count) != count:
+        now = f"{count} of the nodes can get the request now, not {body['expect_fit']}"
+        raise errors.Conflict(f"{now} as expected; ?plan=true shows which.")
 
 
 @contextlib.contextmanager
