@@ -51,7 +51,7 @@ _SECRET_IN: Mapping[str, frozenset[str]] = {
 _PATH = re.compile(r"/?[\w-]+([/.][\w-]+)+")
 _WORD = re.compile(r"/?[\w-]+")
 _ARGS = "args"
-_URL_LOGIN = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]*(?=@)")
+URL_LOGIN = re.compile(r"(?<=://)([^/\s:@]*):[^/\s?#]*(?=@)")
 _MASKED_LOGIN = re.compile(rf"://[^/\s:@]*:{re.escape(MASK)}@")
 _REMEMBERED = 64
 """Longest key, in characters, whose judgement is cached; clients choose keys."""
@@ -76,7 +76,7 @@ def mask(value: object) -> Any:
     string. The same object is returned if it holds no secret.
     """
     if isinstance(value, str):
-        return _URL_LOGIN.sub(rf"\1:{MASK}", value) if "://" in value and "@" in value else value
+        return URL_LOGIN.sub(rf"\1:{MASK}", value) if "://" in value and "@" in value else value
     if isinstance(value, dict):
         return _mask_object(value)
     return _mask_list("", value) if isinstance(value, list) else value

@@ -71,6 +71,7 @@ def test_a_null_secret_shows_that_it_is_not_set() -> None:
 def test_the_password_in_a_url_is_hidden() -> None:
     shown = masking.mask({"image_source": "https://me:sesame@images/a?b=c@d"})
     assert shown == {"image_source": "https://me:******@images/a?b=c@d"}
+    assert masking.mask("https://me:se@same@images/a@b") == "https://me:******@images/a@b"
     assert masking.mask(["http://me@host/", "a@b"]) == ["http://me@host/", "a@b"]
 
 
