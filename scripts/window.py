@@ -63,6 +63,7 @@ def facts_module() -> str:
         "STATES": ("Record<string, string>", {str(s): states.kind(s).value for s in State}),
         "VERBS": ("Verb[]", [_verb(verb) for verb in verbs.TABLE]),
         "SECRET_KEY": ("string", masking.SECRET_PATTERN),
+        "URL_LOGIN": ("string", masking.URL_LOGIN.pattern),
     }
     rows = (
         f"export const {name}: {kind} = {json.dumps(fact)};\n"

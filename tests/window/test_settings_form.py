@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright import sync_api
 
 from tests.support import service
@@ -88,6 +90,48 @@ def test_traits_and_ports_are_added_and_removed(page: sync_api.Page, live: servi
     page.get_by_role("dialog").get_by_role("button", name="Remove", exact=True).click()
     expect(listed.get_by_text("52:54:00:0f:00:03")).to_have_count(0)
     assert live.get("/v1/ports?node=set-3")["ports"] == []
+
+
+URL = f"https://ann:{PASSWORD}@192.0.2.9/deploy.kernel"
+
+
+def test_password_of_a_url_is_in_no_preview_and_no_curl(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("set-5", driver="redfish", driver_info={"redfish_address": "https://192.0.2.6"})
+    page.goto(to(live, "/v1/nodes/set-5?~tab=fields"))
+    page.get_by_role("button", name="Settings…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Ramdisk", exact=True).click()
+    dialog.get_by_label("deploy_kernel", exact=True).fill(URL)
+    dialog.get_by_role("button", name="Review").click()
+    expect(dialog.get_by_role("list", name="Changes")).to_contain_text(
+        "https://ann:******@192.0.2.9"
+    )
+    curl = dialog.locator("button.curl")
+    expect(curl).to_have_attribute("title", re.compile(r"DEPLOY_KERNEL_PASSWORD"))
+    assert PASSWORD not in page.content()
+    dialog.get_by_role("button", name="Save").click()
+    dialog.wait_for(state="detached")
+    page.get_by_text("Change fields").click()
+    patch = f'[{{"op": "add", "path": "/instance_info/kernel", "value": "{URL}"}}]'
+    page.get_by_label("JSON Patch").fill(patch)
+    expect(page.get_by_role("list", name="Changes")).to_contain_text("https://ann:******@192.0.2.9")
+    assert PASSWORD not in page.content()
+
+
+def test_password_of_an_inserted_image_is_in_no_preview(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("set-6")
+    page.goto(to(live, "/v1/nodes/set-6/states"))
+    page.get_by_label("Address of an image").fill(URL)
+    page.get_by_role("button", name="Insert…", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("gets https://ann:******@192.0.2.9/deploy.kernel")
+    title = dialog.locator("button.curl").get_attribute("title") or ""
+    assert '"$IMAGE_URL_PASSWORD"' in title
+    assert PASSWORD not in page.content()
 
 
 def test_review_of_a_patch_shows_no_secret(page: sync_api.Page, live: service.Service) -> None:

@@ -6,6 +6,7 @@ import { Select, typed } from "./fields";
 import { openSimple } from "./openers";
 import { FaultBox, Skeleton, Tree, useDocument } from "./read";
 import { orderOf, Refusable } from "./refusable";
+import { shownValue } from "./review";
 import { bdi } from "./text";
 import { copy, Curl } from "./toasts";
 import { visible } from "./words";
@@ -245,7 +246,7 @@ function Media({ order, own, name, reload }: any) {
       kind: "tick",
       method: "POST",
       path: `${own}/vmedia`,
-      says: `${name} gets ${url} in its ${kind}.`,
+      says: `${name} gets ${shownValue("image_url", url)} in its ${kind}.`,
       body: { device_type: kind, image_url: url },
       button: "Insert",
       of: own,

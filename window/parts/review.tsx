@@ -1,5 +1,5 @@
 /** What a patch changes, as a list to review; secrets are in neither side. */
-import { secret } from "../wire/api";
+import { withoutSecrets } from "../wire/api";
 import { type Json } from "../wire/json";
 import { bdi } from "./text";
 
@@ -16,13 +16,9 @@ export const valueAt = (node: Json, pointer: unknown): unknown =>
     .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
     .reduce((at: any, part) => at?.[part], node) ?? "nothing";
 
-/** @returns the value of a change with secrets masked */
-export function shownValue(pointer: unknown, value: unknown): unknown {
-  if (secret.test(String(pointer ?? "").replace(/.*\//, ""))) return MASK;
-  const hide = (name: string, held: unknown) =>
-    name && typeof held === "string" && secret.test(name) ? MASK : held;
-  return value === undefined ? value : JSON.parse(JSON.stringify(value, hide));
-}
+/** @returns a value with secrets masked */
+export const shownValue = (pointer: unknown, value: unknown): unknown =>
+  withoutSecrets(value, String(pointer ?? ""), () => MASK);
 
 export const Review = ({ node, patch }: { node: Json; patch: Json[] }) => (
   <ul aria-label="Changes">

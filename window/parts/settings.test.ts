@@ -21,3 +21,20 @@ test("secrets have no value in a form, and none in its review", () => {
     a: 1,
   });
 });
+
+test("the password of a URL has no place in a review", () => {
+  expect(shownValue("/driver_info/deploy_kernel", "https://ann:hunter2@images/k")).toBe(
+    "https://ann:******@images/k",
+  );
+  expect(shownValue("/instance_info", { image_url: "https://signed/x", kernel: "ftp://a:p@ss@b/k" })).toEqual(
+    {
+      image_url: "******",
+      kernel: "ftp://a:******@b/k",
+    },
+  );
+  expect(shownValue("/extra", { list: ["http://me@host/", "http://a:b@c"], count: 3 })).toEqual({
+    list: ["http://me@host/", "http://a:******@c"],
+    count: 3,
+  });
+  expect(shownValue("/driver_info/pin_password", 1234)).toBe("******");
+});

@@ -116,6 +116,20 @@ describe("curl", () => {
     expect(json({ name: "rack1" })).toBe(`'{"name":"rack1"}'`);
   });
 
+  test("passwords of URLs are variables", () => {
+    const insert = json({ device_type: "cdrom", image_url: "https://ann:hunter2@images/rescue.iso" });
+    expect(insert).toContain(`https://ann:'"$IMAGE_URL_PASSWORD"'@images/rescue.iso`);
+    const patch = ["deploy_kernel", "deploy_ramdisk"].map((name) => ({
+      op: "add",
+      path: `/driver_info/${name}`,
+      value: "https://ann:hunter2@images/a",
+    }));
+    expect(json(patch)).not.toContain("hunter2");
+    expect(json(patch)).toContain('"$DEPLOY_RAMDISK_PASSWORD"');
+    expect(json({ urls: ["http://a:one@x/", "http://a:two@x/"] })).toContain('"$URLS_PASSWORD_2"');
+    expect(json({ settings: [{ name: "AdminPassword", value: "hunter2" }] })).not.toContain("hunter2");
+  });
+
   test("the login is a variable", () => {
     logInBasic("ann", "hunter2");
     const command = curl("GET", "/v1/nodes");

@@ -1,5 +1,5 @@
 /** Requests to the API of the same origin: refusals, changes that are sent once, and curl commands. */
-import { SECRET_KEY, VERSION } from "../facts";
+import { SECRET_KEY, URL_LOGIN, VERSION } from "../facts";
 import { setClock } from "../state/clock";
 import { answers, hear, ofGateway, OURS, reading, ROOT } from "./away";
 import { askLogin, loginHeader, loginTurn, loginWanted } from "./login";
@@ -298,24 +298,45 @@ export function monitor(link: string): string | null {
 
 /** Names of fields whose values are secrets. */
 export const secret = new RegExp(SECRET_KEY, "i");
+/** Further ones, by their place. */
+const SECRET_PLACE = /\/configdrive$|^\/instance_info\/image_url$/;
+
+/**
+ * A JSON value without its secrets, and without the passwords of its URLs, as the API masks them.
+ * @param at its JSON pointer
+ * @param put returns what stands for the secret of this name
+ */
+export function withoutSecrets(value: any, at: string, put: (name: string) => string): any {
+  if (value === null || value === undefined || value === "") return value;
+  const name = at.replace(/.*\//, "");
+  if (secret.test(at) || SECRET_PLACE.test(at)) return put(name);
+  if (typeof value === "string")
+    return value.replace(new RegExp(URL_LOGIN, "g"), (_, user) => `${user}:${put(`${name}_password`)}`);
+  if (Array.isArray(value)) return value.map((item) => withoutSecrets(item, at, put));
+  if (typeof value !== "object") return value;
+  // The value of a patch or of a setting is what their path or name says.
+  const own = value.path ?? value.name;
+  const hide = ([key, held]: [string, unknown]) => [
+    key,
+    withoutSecrets(held, key === "value" && typeof own === "string" ? own : `${at}/${key}`, put),
+  ];
+  return Object.fromEntries(Object.entries(value).map(hide));
+}
 
 /** @returns one word of a POSIX shell */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Return JSON in one line, quoted for the shell; the value of a secret key is a variable. */
+/** Return JSON in one line, quoted for the shell; a secret is a variable. */
 export function json(body: unknown) {
   const names: string[] = [];
-  const hide = function (this: any, key: string, value: unknown) {
-    // The value of a patch has the name at the end of its path.
-    const name = key === "value" ? String(this.path).replace(/.*\//, "") : key;
-    const drive = name === "configdrive" && value;
-    if (!drive && (typeof value !== "string" || !value || !secret.test(name))) return value;
-    names.push(name.toUpperCase().replace(/[^A-Z0-9]/g, "_"));
+  const put = (name: string) => {
+    const variable = name.toUpperCase().replace(/[^A-Z0-9]/g, "_");
+    names.push(names.includes(variable) ? `${variable}_${names.length + 1}` : variable);
     return `\u0001${names.length - 1}\u0001`;
   };
-  return quoted(JSON.stringify(body, hide)).replaceAll(
+  return quoted(JSON.stringify(withoutSecrets(body, "", put))).replaceAll(
     /\\u0001(\d+)\\u0001/g,
     (_, at) => `'"$${names[at]}"'`,
   );
