@@ -223,7 +223,9 @@ def test_quiet_fleet_says_so_and_shows_its_work(page: sync_api.Page, live: servi
 
 def test_batch_is_paused_at_once(page: sync_api.Page, live: service.Service) -> None:
     answer(page)
-    place = f"**/v1/batches/{BATCH['uuid']}/state"
+    own = f"**/v1/batches/{BATCH['uuid']}"
+    place = f"{own}/state"
+    page.route(own, lambda route: route.fulfill(json={"state": "running"}))
     page.route(place, lambda route: route.fulfill(json={"state": "paused"}))
     page.goto(to(live, "/v1/nodes"))
     with page.expect_request(place) as sent:

@@ -570,7 +570,7 @@ def test_header_of_a_narrow_page_stays_at_the_top(
     page.locator(".attention li").first.wait_for()
     page.locator(".grid .row").nth(3).wait_for()
     page.evaluate("scrollTo(0, 1000)")
-    assert page.evaluate("scrollY") > 500
+    assert page.evaluate("scrollY") > 100
     box = page.locator("header.bar").bounding_box()
     assert box is not None
     assert box["y"] == 0
@@ -602,3 +602,80 @@ def test_error_names_the_nodes_that_the_page_knows(
     dialog.get_by_role("button", name="Plan", exact=True).click()
     expect(dialog.locator(".fault")).to_contain_text("Node known-1 is locked.")
     faults.allow("409")
+
+
+SLOW_MS = 3000
+"""Longer than a page of a batch waits between two readings."""
+
+
+def test_answers_that_are_slower_than_the_period_of_readings_arrive(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("slow-1")
+    live.create("slow-2")
+    batch = paused_batch(live, "slow", ["slow-1", "slow-2"])
+    kept: list[tuple[sync_api.Route, float]] = []
+    page.route(f"**/v1/batches/{batch}", lambda route: kept.append((route, time.monotonic())))
+    page.goto(to(live, f"/v1/batches/{batch}"))
+
+    def shown() -> bool:
+        while kept and time.monotonic() - kept[0][1] > SLOW_MS / 1000:
+            route, _ = kept.pop(0)
+            with contextlib.suppress(sync_api.Error):  # The page no longer waits for it.
+                route.continue_()
+        return page.get_by_role("heading", name="slow").is_visible()
+
+    until(page, shown, "the batch, by slow answers")
+
+
+def test_attention_that_fails_is_shown_as_old(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    page.goto(to(live, "/v1/nodes"))
+    home = page.get_by_role("region", name="Needs attention")
+    expect(home).to_be_visible()
+    faults.allow("503")
+    page.route("**/v1/attention", lambda route: route.fulfill(**AWAY))
+    live.create("old-1")
+    expect(home.get_by_role("alert")).to_contain_text("The database is away.")
+    expect(home.get_by_role("alert")).to_contain_text(
+        re.compile(r"Old: what is shown was read at \d\d:\d\d:\d\d")
+    )
+    page.unroute("**/v1/attention")
+    live.create("old-2")
+    expect(home.get_by_role("alert")).to_have_count(0)
+
+
+def test_attention_that_was_never_read_does_not_look_like_nothing_to_do(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("503")
+    page.route("**/v1/attention", lambda route: route.fulfill(**AWAY))
+    page.goto(to(live, "/v1/nodes"))
+    expect(page.get_by_role("alert")).to_contain_text("The database is away.")
+
+
+def test_page_doctor_says_when_the_service_has_looked(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    answer = live.get("/v1/doctor")
+    old = {**answer, "at": "2020-01-02T03:04:05+00:00"}
+    page.route("**/v1/doctor", lambda route: route.fulfill(json=old))
+    page.goto(to(live, "/v1/doctor"))
+    tools = page.locator("main .tools").first
+    expect(tools).to_contain_text(re.compile(r"Read \d\d:04:05, \d+ d"))
+    page.unroute("**/v1/doctor")
+    tools.get_by_role("button", name="Read again").click()
+    expect(tools).not_to_contain_text(re.compile(r"\d d"))
+
+
+def test_inventory_is_read_again_after_an_inspection(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("404")
+    live.create("stale-1")
+    live.provision("stale-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/stale-1/inventory"))
+    expect(page.get_by_text("Not inspected yet.")).to_be_visible()
+    live.provision("stale-1", "inspect", "manageable")
+    expect(page.get_by_text("Not inspected yet.")).to_have_count(0)

@@ -81,14 +81,14 @@ const counted = (counts: Json) =>
 function Batch() {
   const own = path("batches", route.value.parts[1] ?? "");
   const [over, setOver] = useState(false);
-  const { body, fault, reload } = useDocument(own, { each: over ? 0 : BATCH_MS });
+  const { body, fault, at, reload } = useDocument(own, { each: over ? 0 : BATCH_MS });
   useEffect(() => setOver(!!body?.ended_at), [body]);
   useShown(body ? own : "");
   if (!body) return wrong(fault, own) ?? <Skeleton />;
   const failed = body.counts.failed + body.counts.refused;
   return (
     <>
-      {wrong(fault, own)}
+      {wrong(fault, own, at)}
       <header class="node-head">
         <h1>{bdi(batchTitle(body))}</h1>
         <Result result={body.state} /> {body.request && <span>{bdi(asks(body.request))}</span>}

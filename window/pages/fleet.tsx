@@ -29,7 +29,7 @@ import { changeRoute, go, href, path, route } from "../state/route";
 import { hitText, useSearch, type Hit } from "../state/search";
 import { small } from "../state/settings";
 import { withoutTokens } from "../state/tokens";
-import { curl, Fault, pages, passing } from "../wire/api";
+import { curl, Fault, oneAtATime, pages, passing } from "../wire/api";
 
 export type Node = Record<string, any>;
 
@@ -262,30 +262,27 @@ function useRemote(query: URLSearchParams): { given: Set<string> | null; fault?:
   const text = remote(query).length ? query.toString() : "";
   useEffect(() => {
     if (!text) return undefined;
-    const abort = new AbortController();
-    const read = async () => {
-      const found = new Set();
+    let over = false;
+    const reading = oneAtATime(async (abort) => {
+      const given = new Set();
       const from = `/v1/nodes?${text}&fields=uuid&limit=1000`;
-      for await (const page of pages(from, "nodes", abort.signal))
-        for (const node of page) found.add(node.uuid);
-      return { given: found, text };
-    };
-    const again = () =>
-      document.hidden ||
-      read().then(
-        setFound,
-        (fault) =>
-          abort.signal.aborted ||
-          setFound((old: any) => ({
-            ...(passing(fault) && old.text === text ? old : { given: NOT_YET, text }),
-            fault,
-          })),
-      );
-    again();
-    const timer = setInterval(again, LIST_MS);
+      try {
+        for await (const page of pages(from, "nodes", abort)) for (const node of page) given.add(node.uuid);
+        if (!over) setFound({ given, text });
+      } catch (fault) {
+        if (over) return;
+        setFound((old: any) => ({
+          ...(passing(fault as Fault) && old.text === text ? old : { given: NOT_YET, text }),
+          fault,
+        }));
+      }
+    });
+    reading.now();
+    const timer = setInterval(() => document.hidden || reading.now(), LIST_MS);
     return () => {
+      over = true;
       clearInterval(timer);
-      abort.abort();
+      reading.stop();
     };
   }, [text]);
   return !text ? { given: null } : found.text === text ? found : { given: NOT_YET };

@@ -194,7 +194,7 @@ export function DoctorPage() {
       <div class="filters">
         <TypedFilter name="node" label="Also examine the node" />
       </div>
-      <DocumentView path={request()} draw={draw} />
+      <DocumentView path={request()} draw={draw} madeAt={({ at }) => at} />
       <h2>Conductors</h2>
       <DocumentList
         path="/v1/conductors?detail=true"

@@ -67,7 +67,7 @@ export function NodePage() {
   });
   if (gone) return <p role="status">This node has been deleted.</p>;
   if (forbidden === own && node.body) return <Leased node={node.body} own={own} />;
-  const fault = wrong(why.fault, `${own}/why`);
+  const fault = wrong(why.fault, `${own}/why`, why.at);
   if (!why.body) return fault ?? <Skeleton rows={8} />;
   const tab = tabOf(parts, route.value.view.tab);
   return (

@@ -1,13 +1,14 @@
 /** The home of the fleet from GET /v1/attention alone: what needs a person, the work, the states, the trend. */
 import { useEffect, useState } from "preact/hooks";
 import { STATES } from "../facts";
-import { duration } from "../state/clock";
+import { duration, timeNow } from "../state/clock";
 import { fleet } from "../state/nodes";
 import { path } from "../state/route";
-import { type Fault, get, may } from "../wire/api";
+import { type Fault, get, may, oneAtATime } from "../wire/api";
 import { type Json } from "../wire/json";
 import { openCause } from "./bulk";
 import { openVerb } from "./openers";
+import { wrong } from "./read";
 import { Ago, bdi, link, nodeLink } from "./text";
 import { pauseBatch, say } from "./toasts";
 import { expected, KINDS, many, OVERDUE, sum, verb, wording } from "./words";
@@ -29,26 +30,33 @@ export function failureOf(node: Json): string {
   return error?.cause?.text ?? error?.text ?? code ?? "";
 }
 
+type Home = { body: Json | null; fault: Fault | null; at: string };
+
 /** The document: read again 5 s after the last time if there were events, and now and then without. */
-function useHome(): Json | null {
-  const [body, setBody] = useState(null as Json | null);
+function useHome(): Home {
+  const [home, setHome] = useState<Home>({ body: null, fault: null, at: "" });
   useEffect(() => {
     let at = -Infinity;
     let heard = fleet.heard.count;
     let heardAt = -Infinity;
     let allowed = false;
     let over = false;
+    const reading = oneAtATime(async (abort) => {
+      at = performance.now();
+      try {
+        const { body } = await get("/v1/attention", abort);
+        if (!over) setHome({ body, fault: null, at: timeNow() });
+      } catch (fault) {
+        // What was read stays, with its age.
+        if (!over) setHome((old) => ({ ...old, fault: fault as Fault }));
+      }
+    });
     const look = () => {
       const now = performance.now();
       if (heard !== fleet.heard.count) heardAt = now;
       heard = fleet.heard.count;
       if (!allowed || document.hidden || now - at < (heardAt + KEPT_MS > at ? EVENT_MS : QUIET_MS)) return;
-      at = now;
-      // What was read stays while the service is away.
-      get("/v1/attention").then(
-        (answer) => over || setBody(answer.body),
-        () => undefined,
-      );
+      reading.now();
     };
     void may("baremetal:attention:get").then((found) => {
       allowed = found;
@@ -58,16 +66,18 @@ function useHome(): Json | null {
     return () => {
       over = true;
       clearInterval(timer);
+      reading.stop();
     };
   }, []);
-  return body;
+  return home;
 }
 
 /** @param props `brief`: only the numbers, until all are asked for */
 export function Attention({ brief }: { brief: boolean }) {
   const [all, setAll] = useState(false);
-  const home = useHome();
-  if (!home) return null;
+  const { body: home, fault, at } = useHome();
+  const failing = wrong(fault, "/v1/attention", at);
+  if (!home) return failing;
   const now = [...home.causes.map(causeRow), ...(home.conductors ?? []).map(conductorRow)];
   const work = (home.batches ?? []).map(batchRow);
   const cut = all ? Infinity : EACH;
@@ -77,6 +87,7 @@ export function Attention({ brief }: { brief: boolean }) {
       <h2 id="attention-title" class="unseen">
         Needs attention
       </h2>
+      {failing}
       {brief && !all ? (
         <p>{numbers(home)}</p>
       ) : (

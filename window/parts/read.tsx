@@ -1,65 +1,84 @@
 /** Documents and lists of the API that a page shows: read, read again, and their faults. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { clockTime, timeNow } from "../state/clock";
 import { path } from "../state/route";
-import { Fault, get, local, passing } from "../wire/api";
+import { prefs } from "../state/settings";
+import { Fault, get, local, oneAtATime, passing } from "../wire/api";
 import { offline } from "../wire/away";
 import { type Answers } from "../wire/documents";
 import { POLL_MS } from "../wire/feed";
-import { bdi, Result } from "./text";
+import { Ago, bdi, Result } from "./text";
 import { copy, Curl } from "./toasts";
 import { many, wording } from "./words";
 
 /** A list of the fleet is read again after this time. */
 export const LIST_MS = 10_000;
 
-const UNREAD = { body: null, tag: "", fault: null };
+const UNREAD = { body: null, tag: "", fault: null, at: "" };
 
 /**
  * Read a document, and again when `again` changes or every `each` milliseconds.
  * @param from a path; null: nothing is read
+ * @returns `at`: when it was read
  */
 export function useDocument(
   from: string | null,
   { again, each = 0 }: { again?: unknown; each?: number } = {},
-): { body: any; tag: string; fault: Fault | null; reload: () => void } {
+): { body: any; tag: string; fault: Fault | null; at: string; reload: () => void } {
   const [state, setState] = useState(UNREAD as any);
-  const [turn, setTurn] = useState(0);
-  const reload = () => setTurn((last) => last + 1);
+  const reading = useRef({ again: () => {}, now: () => {} });
+  const fresh = useRef(true);
   useEffect(() => {
+    fresh.current = true;
     if (from === null) return undefined;
-    const abort = new AbortController();
     let timer = 0;
-    get(from, abort.signal).then(
-      ({ body, tag }) => setState({ body, tag, fault: null, from }),
-      (fault) => {
-        if (abort.signal.aborted) return;
-        const soon = passing(fault);
+    const found = oneAtATime(async (abort) => {
+      clearTimeout(timer);
+      try {
+        const { body, tag } = await get(from, abort);
+        if (over) return;
+        setState({ body, tag, fault: null, from, at: timeNow() });
+      } catch (fault) {
+        if (over) return;
+        const soon = passing(fault as Fault);
         // What was read stays, with the fault, until the service answers again.
         setState((old: any) => ({ ...(soon && old.from === from ? old : UNREAD), fault, from }));
-        if (soon) timer = setInterval(() => document.hidden || reload(), POLL_MS);
-      },
-    );
+        const later = () => (document.hidden ? (timer = setTimeout(later, POLL_MS)) : found.now());
+        if (soon) timer = setTimeout(later, POLL_MS);
+      }
+    });
+    let over = false;
+    reading.current = found;
+    found.now();
     return () => {
-      clearInterval(timer);
-      abort.abort();
+      over = true;
+      clearTimeout(timer);
+      found.stop();
+      reading.current = { again: () => {}, now: () => {} };
     };
-  }, [from, turn, again]);
+  }, [from]);
+  useEffect(() => {
+    if (!fresh.current) reading.current.again();
+    fresh.current = false;
+  }, [from, again]);
   useEffect(() => {
     if (!each) return undefined;
-    const timer = setInterval(() => document.hidden || reload(), each);
+    const timer = setInterval(() => document.hidden || reading.current.now(), each);
     return () => clearInterval(timer);
   }, [each]);
+  const reload = () => reading.current.again();
   return { ...(state.from === from ? state : UNREAD), reload };
 }
 
 /**
  * What is wrong with a document; a service that is away is told once, in the bar.
  * @param from the path that was read
+ * @param at when what is shown was read
  */
-export const wrong = (fault: Fault | null, from: string = "") =>
-  fault && (fault.status || !offline.value) ? <FaultBox fault={fault} path={from} /> : null;
+export const wrong = (fault: Fault | null, from: string = "", at: string = "") =>
+  fault && (fault.status || !offline.value) ? <FaultBox fault={fault} path={from} at={at} /> : null;
 
-export function FaultBox({ fault, path: from }: { fault: Fault; path?: string }) {
+export function FaultBox({ fault, path: from, at }: { fault: Fault; path?: string; at?: string }) {
   return (
     <div class="fault" role="alert">
       <p>
@@ -68,6 +87,7 @@ export function FaultBox({ fault, path: from }: { fault: Fault; path?: string })
         </span>{" "}
         {bdi(wording(fault.message))}
       </p>
+      {at && <p>Old: what is shown was read at {clockTime(at, prefs.value.utc, true)}.</p>}
       <p class="small">
         {fault.status ? `HTTP ${fault.status}` : "No answer"} {fault.address}
         {fault.request && (
@@ -78,6 +98,18 @@ export function FaultBox({ fault, path: from }: { fault: Fault; path?: string })
         {from && <Curl path={from} />}
       </p>
     </div>
+  );
+}
+
+/** When a document that is not read again by itself was read, and a button that does so. */
+function ReadAt({ at, onAgain }: { at: string; onAgain: () => void }) {
+  return (
+    <span class="small">
+      Read {clockTime(at, prefs.value.utc, true)}, <Ago at={at} ago />{" "}
+      <button class="quiet" onClick={onAgain}>
+        Read again
+      </button>
+    </span>
   );
 }
 
@@ -93,8 +125,9 @@ export function Skeleton({ rows = 5 }: { rows?: number; children?: any }) {
 }
 
 /**
- * A document with its faults, then what `draw` makes of it.
- * @param props `absent`: words for 404
+ * A document with its faults, then what `draw` makes of it. Unless it is read again by itself, its age
+ * is shown.
+ * @param props `absent`: words for 404; `madeAt`: the time of a document that the service keeps
  */
 export function DocumentView({
   path: from,
@@ -102,27 +135,30 @@ export function DocumentView({
   each = 0,
   draw,
   absent,
+  madeAt,
 }: {
   path: string;
   again?: unknown;
   each?: number;
   draw: (body: any) => any;
   absent?: string;
+  madeAt?: (body: any) => string;
 }) {
   const [page, setPage] = useState({ from, at: from });
-  const at = page.from === from ? page.at : from;
-  const { body, fault } = useDocument(at, { again, each });
+  const place = page.from === from ? page.at : from;
+  const { body, fault, at, reload } = useDocument(place, { again, each });
   if (absent && fault?.status === 404) return <p role="status">{absent}</p>;
-  if (!body) return wrong(fault, at) ?? <Skeleton />;
+  if (!body) return wrong(fault, place) ?? <Skeleton />;
   const next = body.next ? local(body.next) : from;
   return (
     <>
-      {wrong(fault, at)}
+      {wrong(fault, place, at)}
       <p class="tools">
-        <Curl path={at} />
+        {!each && again === undefined && <ReadAt at={madeAt?.(body) ?? at} onAgain={reload} />}
+        <Curl path={place} />
       </p>
       {draw(body)}
-      {next !== at && (
+      {next !== place && (
         <button onClick={() => setPage({ from, at: next })}>{body.next ? "Next" : "First"} page</button>
       )}
     </>

@@ -127,9 +127,14 @@ export function Ports({ own, uuid, turn }: any) {
   );
 }
 
-export function Inventory({ own }: any) {
+export function Inventory({ own, turn }: any) {
   return (
-    <DocumentView path={`${own}/inventory`} absent="Not inspected yet." draw={(body) => <Tree of={body} />} />
+    <DocumentView
+      path={`${own}/inventory`}
+      again={turn}
+      absent="Not inspected yet."
+      draw={(body) => <Tree of={body} />}
+    />
   );
 }
 
@@ -195,6 +200,6 @@ export function History({ own, turn }: any) {
   );
 }
 
-export function Erasures({ own }: any) {
-  return <DocumentView path={`${own}/erasures`} draw={(body) => <ErasureList body={body} />} />;
+export function Erasures({ own, turn }: any) {
+  return <DocumentView path={`${own}/erasures`} again={turn} draw={(body) => <ErasureList body={body} />} />;
 }

@@ -13,6 +13,9 @@ export function setClock(date: string | null) {
   if (!isNaN(at) && Math.abs(at - Date.now() - clockOffset) > 1500) clockOffset = at - Date.now();
 }
 
+/** @returns the service's time, as documents write it */
+export const timeNow = () => new Date(Date.now() + clockOffset).toISOString().replace(/\.\d+/, "");
+
 /** Ages do not go on while what they are of is not read. */
 let stands = false;
 export const stand = (still: boolean) => (stands = still);

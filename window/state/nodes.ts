@@ -1,7 +1,7 @@
 /** All nodes that the caller may see, kept up to date by the feed of events. */
 import { signal, type Signal } from "@preact/signals";
 import { STATES } from "../facts";
-import { get, pages } from "../wire/api";
+import { get, pages, passing } from "../wire/api";
 import { Feed, type FeedEvent, followFrom } from "../wire/feed";
 import { readOpenBatches } from "./batches";
 import { changeRoute, route } from "./route";
@@ -88,6 +88,8 @@ let holding = 0;
 let listsAt = -Infinity;
 let drawing = 0;
 let loads = 0;
+/** The last reading of all nodes that has ended. */
+let loaded = 0;
 let filter = "";
 let counting = 0;
 
@@ -147,9 +149,11 @@ async function load() {
   } catch (error) {
     if (turn !== loads) return;
     failure.value = error;
+    loaded = turn;
     setTimeout(() => turn === loads && load(), TRY_AGAIN_MS);
     return;
   }
+  loaded = turn;
   for (const uuid of nodes.keys()) if (!seen.has(uuid)) nodes.delete(uuid);
   slowTick.value += 1;
   changed();
@@ -176,7 +180,8 @@ function countAgain() {
   if (document.hidden) later();
   else {
     countNodes().then((many) => {
-      if (!many || String([...(counts.value ?? [])]) !== before) void load();
+      // A reading under way goes on: it may take longer than the time between two counts.
+      if (loaded === loads && (!many || String([...(counts.value ?? [])]) !== before)) void load();
     }, later);
   }
 }
@@ -219,7 +224,7 @@ function onEvents(events: FeedEvent[]) {
       node.power_state = event.after;
     }
     if (node || status.value !== "partial") marked.add(event.node);
-    if (event.kind.startsWith("hold_")) holding ||= setTimeout(readHolds, 100);
+    if (event.kind.startsWith("hold_")) holding ||= setTimeout(() => readHolds().catch(readLists), 100);
     else if (OF_LISTS.test(event.kind)) {
       lists ||= setTimeout(readLists, Math.max(LISTS_MS, listsAt + LISTS_APART_MS - performance.now()));
     }
@@ -264,7 +269,12 @@ async function readLists() {
   lists = 0;
   listsAt = performance.now();
   readOpenBatches();
-  await Promise.allSettled([...LISTS.map(([into, query]) => readList(into, query)), readHolds()]);
+  const found = await Promise.allSettled([
+    ...LISTS.map(([into, query]) => readList(into, query)),
+    readHolds(),
+  ]);
+  const failed = found.some((one) => one.status === "rejected" && passing(one.reason));
+  if (failed) lists ||= setTimeout(readLists, TRY_AGAIN_MS);
   changed();
 }
 

@@ -1,5 +1,17 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { ask, curl, Fault, json, local, monitor, pages, parsed, sendChange, sentence } from "./api";
+import {
+  ask,
+  curl,
+  Fault,
+  json,
+  local,
+  monitor,
+  pages,
+  parsed,
+  sendChange,
+  sentence,
+  oneAtATime,
+} from "./api";
 import { logInBasic, logOut } from "./login";
 
 type Sent = { url: string; method: string; headers: Record<string, string>; body: string | null };
@@ -135,5 +147,37 @@ describe("curl", () => {
     const command = curl("GET", "/v1/nodes");
     expect(command).toContain('-u "$USER"');
     expect(command).not.toContain("hunter2");
+  });
+});
+
+describe("repeated readings", () => {
+  test("none is given up for the next one, and a change is read after it", async () => {
+    const ends: (() => void)[] = [];
+    const reading = oneAtATime(() => new Promise<void>((resolve) => ends.push(resolve)));
+    reading.now();
+    reading.now();
+    expect(ends).toHaveLength(1);
+    reading.again();
+    reading.again();
+    ends[0]?.();
+    await vi.waitFor(() => expect(ends).toHaveLength(2));
+    ends[1]?.();
+    await Promise.resolve();
+    expect(ends).toHaveLength(2);
+  });
+
+  test("a stopped one is not begun again", async () => {
+    const ends: (() => void)[] = [];
+    let given: AbortSignal | undefined;
+    const reading = oneAtATime(
+      (abort) => new Promise<void>((resolve) => ((given = abort), ends.push(resolve))),
+    );
+    reading.now();
+    reading.again();
+    reading.stop();
+    expect(given?.aborted).toBe(true);
+    ends[0]?.();
+    await Promise.resolve();
+    expect(ends).toHaveLength(1);
   });
 });

@@ -108,7 +108,7 @@ export async function open(
     setClock(answer.headers.get("Date"));
     return answer;
   } catch (error) {
-    if (abort?.aborted) throw error;
+    if (abort?.aborted && abort.reason?.name !== "TimeoutError") throw error;
     void answers(begun);
     throw new Fault(`No answer from ${address}. Is the service up?`, { address });
   } finally {
@@ -203,6 +203,37 @@ export async function may(rule: string): Promise<boolean> {
 }
 
 export const get = (path: string, abort?: AbortSignal) => ask("GET", path, { signal: abort });
+
+/** A reading without an answer after this time is given up. */
+const LONGEST_READING_MS = 60_000;
+
+/**
+ * A reading that is repeated, one at a time: an answer may take longer than the time between two
+ * readings, so none is given up for the next one.
+ * @param read handles its faults
+ */
+export function oneAtATime(read: (abort: AbortSignal) => Promise<unknown>) {
+  const stopped = new AbortController();
+  let busy = false;
+  let late = false;
+  const begin = async (): Promise<void> => {
+    busy = true;
+    late = false;
+    await read(AbortSignal.any([stopped.signal, AbortSignal.timeout(LONGEST_READING_MS)]));
+    busy = false;
+    if (late && !stopped.signal.aborted) await begin();
+  };
+  return {
+    /** Read, unless a reading is under way. */
+    now: () => void (busy || begin()),
+    /** Read what has changed: a reading that is under way may be older, so another one follows it. */
+    again: () => {
+      if (busy) late = true;
+      else void begin();
+    },
+    stop: () => stopped.abort(),
+  };
+}
 
 /**
  * Read a list page by page.

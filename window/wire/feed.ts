@@ -163,7 +163,7 @@ export class Feed {
   constructor(
     private cursor: string,
     private readonly onEvents: (events: FeedEvent[]) => void,
-    private readonly onGap: (() => void) | null,
+    private readonly onGap: (() => unknown) | null,
     private readonly filter: Record<string, string> = {},
   ) {
     document.addEventListener("visibilitychange", this.onHide);
@@ -222,7 +222,8 @@ export class Feed {
   async again() {
     if (!this.abort.signal.aborted) reads(this, "again");
     await sleep(ALL_AGAIN_MS);
-    if (!this.abort.signal.aborted) this.onGap?.();
+    // All of it is read before the next time, however long that takes.
+    if (!this.abort.signal.aborted) await this.onGap?.();
   }
 
   async failed(error: unknown) {
