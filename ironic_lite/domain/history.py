@@ -161,7 +161,8 @@ def _differences(
     """Yield each path at which values differ, and the masked values."""
     if raw[0] == raw[1] and _text(raw[0]) == _text(raw[1]):
         return
-    if not all(value is None or isinstance(value, dict) for value in (*raw, *masked)):
+    # Null and an object without keys have nothing below them.
+    if not any(raw) or not all(one is None or isinstance(one, dict) for one in (*raw, *masked)):
         yield path, masked
         return
     for key in {**(raw[0] or {}), **(raw[1] or {})}:

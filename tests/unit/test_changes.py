@@ -38,6 +38,10 @@ def test_each_value_has_its_path_and_both_sides() -> None:
         ({"a": [0]}, {"a": [False]}, {"path": "extra/a", "old": [0], "new": [False]}),
         ({}, {"a": None}, {"path": "extra/a", "old": None, "new": None}),
         ({"a": {"b": None}}, {"a": {}}, {"path": "extra/a/b", "old": None, "new": None}),
+        (None, {}, {"path": "extra", "old": None, "new": {}}),
+        ({}, None, {"path": "extra", "old": {}, "new": None}),
+        ({"a": None}, {"a": {}}, {"path": "extra/a", "old": None, "new": {}}),
+        ({}, {"a": {}}, {"path": "extra/a", "old": None, "new": {}}),
     ],
     ids=str,
 )
