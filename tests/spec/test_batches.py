@@ -358,6 +358,16 @@ def test_refusal_names_all_nodes_of_open_batches(operator: Operator) -> None:
         assert not any(name in refused.text for name in names[3:])
 
 
+def test_refusal_names_twenty_nodes_and_counts_the_others(operator: Operator) -> None:
+    nodes = fleet(operator, 23)
+    begin(operator, nodes)
+    refused = post(operator, nodes)
+    named = [node for node in nodes if (operator.shows(node)["name"] or node) in refused.text]
+    assert (refused.status, len(named)) == (409, 20)
+    assert refused.text.startswith("23 nodes are in open batches; ")
+    assert refused.text.endswith("; and 3 more.")
+
+
 def test_batch_leaves_out_unfit_nodes_and_gives_each_reason(operator: Operator) -> None:
     nodes = fleet(operator, 7, "manageable")
     operator.patches(nodes[1], retired=True)

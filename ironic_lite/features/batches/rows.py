@@ -600,6 +600,7 @@ class Taken(NamedTuple):
 
 
 OTHERS = "an open batch of another project"
+_MOST_NAMED = 20
 
 
 def taken(conn: Connection, nodes: Sequence[str]) -> list[Taken]:
@@ -615,7 +616,7 @@ def taken(conn: Connection, nodes: Sequence[str]) -> list[Taken]:
 
 
 def refusal(found: Sequence[Taken], shown: Callable[[str | None], bool]) -> errors.Conflict:
-    """Return the error that names these nodes, and the batches that the caller may see."""
+    """Return the error that names some of these nodes, and the batches that the caller may see."""
     first = found[0]
     place = first.where(shown)
     batch = {} if place == OTHERS else {"batch": first.batch}
@@ -625,9 +626,11 @@ def refusal(found: Sequence[Taken], shown: Callable[[str | None], bool]) -> erro
             node=first.name or first.node, **batch, reason=f"it is in {place}; {end}"
         )
     by_place: dict[str, list[str]] = {}
-    for one in found:
+    for one in found[:_MOST_NAMED]:
         by_place.setdefault(one.where(shown), []).append(one.name or one.node)
     listed = "; ".join(f"in {where}: {', '.join(names)}" for where, names in by_place.items())
+    if len(found) > _MOST_NAMED:
+        listed += f"; and {len(found) - _MOST_NAMED} more"
     return errors.Conflict(
         f"{len(found)} nodes are in open batches; wait for their end there, abort these batches, "
         f"or leave the nodes out. They are {listed}.",
@@ -642,7 +645,7 @@ def refuse_taken(
     """Refuse nodes that have not ended in another batch.
 
     :param shown: whether the caller may see a batch of this project.
-    :raises errors.Conflict: naming all of them, and their batches if the caller may see these.
+    :raises errors.Conflict: naming up to 20 of them, and their batches if the caller may see these.
     """
     found = taken(conn, nodes)
     if found:
