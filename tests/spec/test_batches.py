@@ -432,6 +432,19 @@ def test_other_numbers_of_fit_nodes_are_refused(operator: Operator, count: objec
     assert (answer.status, "expect_fit" in answer.text) == (400, True)
 
 
+def test_repetition_has_the_unfit_nodes_of_a_large_answer(operator: Operator) -> None:
+    nodes = [*fleet(operator, 1, "manageable"), *fleet(operator, 80)]
+    request = {"target": "inspect"}
+    body = {"nodes": nodes, "request": request, "unfit": "leave out"}
+    key = {"Idempotency-Key": "k1"}
+    first = operator.api.post("/v1/batches", body, headers=key)
+    assert (first.status, len(first.body) > 16 * 1024) == (201, True)
+    again = operator.api.post("/v1/batches", body, headers=key)
+    assert (again.status, again.headers["idempotent-replay"]) == (201, "true")
+    assert again.json["unfit"] == {"count": 80, "nodes": first.json["unfit"]["nodes"][:20]}
+    assert {**again.json, "unfit": None} == {**first.json, "unfit": None}
+
+
 def test_plan_counts_retired_nodes_that_can(operator: Operator) -> None:
     nodes = fleet(operator, 2, "manageable")
     operator.patches(nodes[1], retired=True)

@@ -114,6 +114,8 @@ def subject_uuid(request: Request) -> str:
 
 LARGEST_ANSWER = 16 * 1024
 """Bytes of a kept body. In place of a larger one, a repetition gets the resource as it is."""
+UNSHOWN = "unshown"
+"""The key of `request.Call.notes` for what a repetition adds to the resource then."""
 _SECONDS = 10.0
 """Time after which the room is read again from the table."""
 _MIB = 1024 * 1024
@@ -124,11 +126,12 @@ Headers = list[tuple[str, str]]
 
 
 class Kept(NamedTuple):
-    """An answer: its status, the headers that are kept, its body."""
+    """An answer: its status, the headers that are kept, its body, and what is `UNSHOWN`."""
 
     status: int
     headers: Headers
     body: bytes
+    unshown: Json | None = None
 
 
 class Captured:
@@ -217,13 +220,11 @@ def headers_of(given: Iterable[tuple[str, str]]) -> Headers:
     return [pair for pair in given if pair[0] in _KEPT]
 
 
-def stored_body(body: bytes) -> Json:
-    """Return the JSON value stored for a body."""
-    return (
-        {_TEXT: body.decode("utf-8", "replace")}
-        if len(body) <= LARGEST_ANSWER
-        else {"size": len(body)}
-    )
+def stored_body(kept: Kept) -> Json:
+    """Return the JSON value stored for the body of an answer."""
+    if len(kept.body) <= LARGEST_ANSWER:
+        return {_TEXT: kept.body.decode("utf-8", "replace")}
+    return {"size": len(kept.body), UNSHOWN: kept.unshown}
 
 
 def body_of(stored: Json | None) -> bytes | None:
@@ -454,7 +455,7 @@ class Repeats:
             self._keep_acceptance(call)
         elif caught.status < HTTPStatus.BAD_REQUEST:
             headers, body = headers_of(caught.headers), b"".join(parts)
-            self._keep(claim, Kept(caught.status, headers, body))
+            self._keep(claim, Kept(caught.status, headers, body, call.notes.get(UNSHOWN)))
         else:
             self._give_up(call, certain=True)
         caught.send(start_response)
@@ -463,7 +464,7 @@ class Repeats:
     def _keep(self, claim: Claim, kept: Kept) -> None:
         """Keep an answer; without the database, a repetition finds out what was done."""
         headers = [list(pair) for pair in kept.headers]
-        stored = stored_body(kept.body)
+        stored = stored_body(kept)
         size = len(str(headers)) + len(str(stored))
         self._room.add(claim.caller, size)
         self._write(
@@ -534,6 +535,8 @@ class Repeats:
         if body is None:
             shown = show_subject(self._table, environ, act, found["subject_uuid"])
             body = shown.body if shown is not None else b""
+            if more := found["body"].get(UNSHOWN):
+                body = orjson.dumps({**orjson.loads(body or b"{}"), **more})
         return request.send(environ, start_response, found["status"], body, headers)
 
     def _take_over(

@@ -628,6 +628,8 @@ class Batches(expose.Controller):
             events.add(conn, [_event(request, row, "batch_started", {"nodes": len(members)})])
 
         idempotency.write_change(self.service, request, write)
+        some = rules.fitness(wanted.nodes, wanted.left_out, _SHOWN_REFUSALS)
+        request.call.notes[idempotency.UNSHOWN] = some
         location = f"{request.base}/v1/batches/{row['uuid']}"
         request.answer.headers.append(("Location", location))
         _add_tag(request, row)

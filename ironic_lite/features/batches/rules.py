@@ -235,19 +235,22 @@ def reason(node: JsonView, why: errors.Error) -> Json:
     return {"uuid": node["uuid"], "name": node["name"], "code": why.code, "text": why.message}
 
 
-def fitness(nodes: Sequence[JsonView], left_out: Sequence[JsonView] | None) -> Json:
+def fitness(
+    nodes: Sequence[JsonView], left_out: Sequence[JsonView] | None, most: int | None = None
+) -> Json:
     """Return the nodes that a batch leaves out, and which others are marked.
 
     :param nodes: those that can, with `MARKS`.
     :param left_out: as by `reason`; None if the batch leaves out none.
+    :param most: nodes in each list; None for all of them.
     """
     if left_out is None:
         return {}
     marked: Json = {
-        mark: [{"uuid": node["uuid"], "name": node["name"]} for node in nodes if node.get(mark)]
+        mark: [{"uuid": one["uuid"], "name": one["name"]} for one in nodes if one.get(mark)][:most]
         for mark in MARKS
     }
-    unfit = {"count": len(left_out), "nodes": left_out}
+    unfit = {"count": len(left_out), "nodes": left_out[:most]}
     return {"fit": {"count": len(nodes), **marked}, "unfit": unfit}
 
 
