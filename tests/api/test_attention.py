@@ -16,6 +16,7 @@ from ironic_lite.db.tables import models
 from ironic_lite.domain import causes
 from ironic_lite.features.attention import api as attention_api
 from ironic_lite.features.attention import rows, rules
+from tests.api.test_policy import Ruled, ruled  # noqa: F401
 from tests.support.api_rows import AddNode, set_node
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
 from tests.support.database_rows import insert_run, new_uuid
@@ -321,6 +322,42 @@ def test_causes_beyond_the_limit_are_counted(
     assert (read(api)["causes"], read(api)["causes_left_out"]) == ([], 4)
 
 
+def test_nodes_that_are_not_read_are_counted(
+    api: Client, database: Database, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        node = add_node(provision_state="enroll", last_error="no", provision_updated_at=clock.now())
+        fail(database, node, "no BMC", verb="manage")
+        overdue(database, add_node(provision_state="cleaning"))
+        add_node(provision_state="active", fault="power failure", maintenance=True)
+        add_node(provision_state="active", health="Critical")
+        add_node(provision_state="active", health="Warning")
+    monkeypatch.setattr(rows, "MOST_FAILED", 2)
+    monkeypatch.setattr(rows, "MOST_LATE", 1)
+    shown = read(api)
+    assert [(one["kind"], one["nodes"]) for one in shown["causes"]] == [
+        ("unverified", 2),
+        ("fault", 3),
+        ("overdue", 1),
+        ("health", 3),
+        ("health", 3),
+    ]
+    assert (shown["needs_human"], shown["causes_left_out"]) == (12, 3)
+    filtered = read(api, "provision_state=active")
+    assert (filtered["needs_human"], filtered["causes_left_out"]) == (6, 0)
+
+
+def test_node_that_fails_before_its_first_verification_is_unverified(
+    api: Client, add_node: AddNode
+) -> None:
+    add_node(name="n1", provision_state="enroll", last_error="no answer", health="Critical")
+    add_node(provision_state="enroll")
+    shown = read(api)
+    [cause] = shown["causes"]
+    assert (cause["kind"], cause["text"], cause["verbs"]) == ("unverified", "no answer", ["manage"])
+    assert ([one["name"] for one in cause["sample"]], shown["needs_human"]) == (["n1"], 1)
+
+
 def test_many_failed_nodes_are_critical(api: Client, database: Database, add_node: AddNode) -> None:
     for number in range(6):
         fail(database, add_node(provision_state=CLEANED))
@@ -426,9 +463,43 @@ def test_caller_sees_its_own_nodes_and_causes_of_runs_that_it_may_read(
     assert found("p-none") == (0, 0, [], 0)
     needs, of, listed, failures = found(None)
     assert (needs, of, len(listed), failures) == (4, 4, 4, 3)
-    lessee = callers("reader", LESSEE).get("/v1/attention").text
-    assert "secret" not in lessee
-    assert "bought" not in lessee
+    lessee = callers("reader", LESSEE).get("/v1/attention").body
+    assert b"secret" not in lessee
+    assert b"bought" not in lessee
+
+
+@pytest.mark.parametrize("kept_seconds", [600.0])
+def test_node_that_has_left_the_project_is_not_named(
+    database: Database, callers: Callers, add_node: AddNode
+) -> None:
+    left = add_node(name="left", owner=OWNER, provision_state=CLEANED)
+    kept = add_node(name="kept", owner=OWNER, provision_state=CLEANED)
+    for node in (left, kept):
+        fail(database, node)
+    caller = callers("reader", OWNER)
+    assert len(read(caller)["causes"][0]["sample"]) == 2
+    set_node(database, left, owner=STRANGER)
+    [cause] = read(caller)["causes"]
+    assert cause["sample"] == [{"uuid": kept["uuid"], "name": "kept"}]
+
+
+def test_last_error_is_hidden_where_a_rule_hides_it(
+    ruled: Ruled,  # noqa: F811
+    database: Database,
+    add_node: AddNode,
+) -> None:
+    rule = "baremetal:node:get:last_error"
+    lines = f'"{rule}": "role:manager"\n"baremetal:node:get:filter_threshold": "!"\n'
+    callers = ruled(lines)
+    add_node(provision_state=CLEANED, last_error="secret of the node")
+    add_node(provision_state="enroll", last_error="secret of the node")
+    fail(database, add_node(provision_state=CLEANED, last_error="Cannot."), "known from its run")
+    texts = {one["example"] for one in read(callers("manager"))["causes"]}
+    assert texts == {"secret of the node", "known from its run"}
+    shown = callers("reader").get("/v1/attention")
+    assert (b"secret" in shown.body, rule.encode() in shown.body) == (False, True)
+    assert shown.json["needs_human"] == 3
+    assert "known from its run" in {one["example"] for one in shown.json["causes"]}
 
 
 def test_parts_about_the_service_need_their_own_rules(callers: Callers, database: Database) -> None:
@@ -520,5 +591,6 @@ def test_equal_questions_share_one_computation(
     with count_statements(database) as sent:
         assert len(read(caller)["causes"]) == 1
         assert read(caller, "limit=1")["needs_human"] == 1
-    assert (once <= 12, len(sent)) == (True, 0)
+    # The one statement looks for nodes that have left the project.
+    assert (once <= 12, len(sent)) == (True, 2)
     assert read(callers("reader", LESSEE))["needs_human"] == 0

@@ -64,6 +64,7 @@ def test_nodes_are_grouped_by_kind_cause_and_silence(database: Database) -> None
     add_run(database, fail(database), state="aborted", cause=None, code="X")
     fail(database, "enroll", last_error="no", health="Critical")
     add_node(database, provision_state="enroll", last_error="no")  # was never verified
+    add_node(database, provision_state="enroll")
     add_node(database, provision_state="active", fault="power failure", maintenance=True)
     add_node(database, provision_state="active", health="Critical")
     add_node(database, provision_state="active", health="Warning", maintenance=True)
@@ -74,13 +75,17 @@ def test_nodes_are_grouped_by_kind_cause_and_silence(database: Database) -> None
         ("failed", KEY, "held", False, True, 1),
         ("failed", "clean X", None, False, True, 1),
         ("unverified", KEY, None, False, True, 1),
+        ("unverified", None, None, False, True, 1),
         ("fault", "power failure", None, False, True, 1),
         ("health", "Critical", None, False, True, 1),
         ("health", "Warning", "maintenance", False, True, 1),
     }
     assert grouped(database, {"provision_state": "enroll"}) == {
-        ("unverified", KEY, None, False, True, 1)
+        ("unverified", KEY, None, False, True, 1),
+        ("unverified", None, None, False, True, 1),
     }
+    assert database.read(lambda conn: rows.count(conn, "unverified", {})) == 2
+    assert database.read(lambda conn: rows.count(conn, "unverified", {"owner": "p"})) == 0
 
 
 def test_runs_of_others_are_not_readable(database: Database) -> None:
@@ -101,12 +106,29 @@ def test_details_are_those_of_the_newest_run(database: Database) -> None:
     found = database.read(lambda conn: rows.groups(conn, {}, {}, []))
     ids = sorted(group.first_id for group in found)
     wanted = [Cause("failed", KEY, KEY, ids=ids)]
-    about = database.read(lambda conn: rows.details(conn, wanted))
+    about = database.read(lambda conn: rows.details(conn, wanted, {}, {}))
     by_uuid = {one["uuid"]: one for one in about.values()}
     assert by_uuid[node]["run"]["uuid"] == newest
     assert by_uuid[node]["run"]["error"]["text"] == WHY
     assert by_uuid[lonely]["run"] is None
     assert [one["uuid"] for one in about.values() if one["driver_info"]] == [node]
+
+
+def test_details_are_those_that_a_project_may_read(database: Database) -> None:
+    kept, sold = fail(database, owner="p"), fail(database, owner="p")
+    leased = fail(database, owner="p", last_error=WHY)
+    own = {paging.OWN_OWNER: "p", paging.OWN_LESSEE: None}
+    where = {"project": "p"}
+    found = database.read(lambda conn: rows.groups(conn, where, own, []))
+    [(first, last)] = [(group.first_id, group.last_id) for group in found]
+    wanted = [Cause("failed", KEY, KEY, ids=[*range(first, last + 1)])]
+    # Between the two statements, one node is sold and the next owner's run of another one fails.
+    change = models.nodes.update().where(models.nodes.c.uuid == sold).values(owner="q")
+    database.write(lambda conn: conn.execute(change))
+    add_run(database, leased, state="failed", owner="q")
+    about = database.read(lambda conn: rows.details(conn, wanted, where, own))
+    shown = {one["uuid"]: (one["run"] is not None, one["last_error"]) for one in about.values()}
+    assert shown == {kept: (True, None), leased: (False, None)}
 
 
 def test_late_steps_are_those_that_are_marked(database: Database) -> None:
@@ -124,6 +146,8 @@ def test_late_steps_are_those_that_are_marked(database: Database) -> None:
         assert [(one.verb, *one.name, one.silence) for one in found] == [
             ("clean", "deploy", "erase", None)
         ] * expected
+        count = database.read(lambda conn, where=where: rows.count(conn, "overdue", where))  # type: ignore[misc]
+        assert count == expected
 
 
 def test_runs_are_counted_by_state_and_by_the_hour_of_their_failure(database: Database) -> None:

@@ -23,13 +23,13 @@ FOLDERS = {
     "ironic_lite.domain": (6_115, 35),
     "ironic_lite.drivers": (14_720, 67),
     "ironic_lite.errors": (420, 1),
-    "ironic_lite.features": (5_855, 38),
+    "ironic_lite.features": (5_920, 38),
     "ironic_lite.feed": (380, 1),
     "ironic_lite.images": (2_240, 11),
     "ironic_lite.rpc": (2_610, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 69_845, "tokens": 602_600, "files": 362, "small": 66, "single": 63}
+ALL = {"lines": 69_915, "tokens": 602_700, "files": 362, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

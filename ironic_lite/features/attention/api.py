@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.policy import Rule
+from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.policy.node_rules import ANY_READER
 from ironic_lite.api.resources import node_lookup, pages, queries, run_documents
 from ironic_lite.api.resources.recent import Recent
@@ -81,8 +82,21 @@ class Attention(expose.Controller):
         finally:
             turn.release()
         shown, cut = found["causes"][:limit], found["causes"][limit:]
+        if "project" in where:
+            shown = self._without_others(where, shown)
         left_out = found["causes_left_out"] + sum(one["nodes"] for one in cut)
         return {**found, "causes_left_out": left_out, "causes": shown}
+
+    def _without_others(self, where: JsonView, shown: list[Json]) -> list[Json]:
+        """Return causes without the names of nodes that have left the project meanwhile."""
+        uuids = [one["uuid"] for cause in shown for one in cause["sample"]]
+        chosen: Json = {"columns": ("uuid",), "where": {**where, "uuid": uuids}}
+        found = self.service.database.read(lambda conn: nodes.page(conn, **chosen)) if uuids else ()
+        own = {node["uuid"] for node in found}
+        return [
+            {**cause, "sample": [one for one in cause["sample"] if one["uuid"] in own]}
+            for cause in shown
+        ]
 
     def _document(self, request: Request, where: JsonView, keys: Collection[str]) -> Json:
         now = clock.now()
@@ -132,11 +146,17 @@ class Attention(expose.Controller):
         fleet: dict[str, int] = {str(state): int(number) for state, number in counted}
         late = rows.late_steps(conn, where)
         groups = rows.groups(conn, where, own, {step.node_id for step in late})
-        failed = sum(fleet.get(state, 0) for state in causes.FAIL_STATES)
-        needs = rules.needs_human(groups, late, failed)
+        numbers = rules.numbers(groups, late)
+        rest = sum(fleet.get(state, 0) for state in causes.FAIL_STATES) - numbers[rules.FAILED]
+        for kind, most in ((rules.UNVERIFIED, rows.MOST_FAILED), (rules.OVERDUE, rows.MOST_LATE)):
+            if numbers[kind] >= most:
+                rest += rows.count(conn, kind, where) - most
+        needs = rules.needs_human(groups, late, max(0, rest))
         chosen = rules.chosen(needs, keys)
+        details = rows.details(conn, chosen, where, own)
+        _redact(request, details.values())
         running, failures = rows.runs(conn, where, own, since)
-        return _FleetFacts(fleet, needs, chosen, rows.details(conn, chosen), running, failures)
+        return _FleetFacts(fleet, needs, chosen, details, running, failures)
 
     def _causes(self, found: _FleetFacts, now: datetime.datetime) -> list[Json]:
         steps = [one.step for one in found.chosen if one.step is not None]
@@ -161,6 +181,16 @@ class Attention(expose.Controller):
         ]
         lonely = self.service.database.read(lambda conn: rows.has_group_without(conn, living))
         return down, lonely
+
+
+def _redact(request: Request, found: Iterable[Json]) -> None:
+    """Hide ``last_error`` of nodes, where a rule hides it from the caller."""
+    if (redact := request.access.redactor()) is None:
+        return
+    for node in found:
+        shown = {name: node[name] for name in ("last_error", *OWNERS)}
+        redact(shown)
+        node["last_error"] = shown["last_error"]
 
 
 def _count(shown: list[Json]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ironic_lite.core.json_types import Json, JsonView, Row
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import holds, nodes, paging, step_durations
 from ironic_lite.db.tables import models
@@ -19,8 +19,8 @@ from ironic_lite.features.attention import rules
 from ironic_lite.features.attention.rules import LateStep, NodeGroup
 
 MOST_FAILED = 10_000
-"""Failed nodes that are grouped, the newest; so many unverified ones, too."""
-_MOST_LATE = 1000
+"""Failed nodes that are grouped, the newest; so many unverified ones, too: each has a run."""
+MOST_LATE = 1000
 _KEPT = 64
 """Statements of each kind that are kept, by the shape of their filters."""
 _LONGEST_RUN = datetime.timedelta(days=2)
@@ -33,6 +33,9 @@ _RUN = models.runs.c
 _STEP = models.run_steps.c
 _HOLD = models.holds.c
 _OTHER = models.runs.alias("other").c
+
+
+_MOST = sa.bindparam("k_most", type_=sa.Integer)
 
 
 def _ids(name: str) -> sa.BindParameter[Any]:
@@ -72,8 +75,6 @@ _UNHEALTHY = sa.and_(
     sa.not_(nodes.FAILED),
     _NODE.id.not_in(_ids("k_late")),
 )
-# A node that was never verified has no such time, and is passed by in the index.
-_UNVERIFIED = sa.and_(nodes.UNVERIFIED, _NODE.provision_updated_at.is_not(None))
 _VERIFIED = sa.not_(nodes.UNVERIFIED)
 
 
@@ -103,17 +104,18 @@ def _groups(shape: paging.Shape, limited: bool) -> sa.Select[Any]:
     of_run = _of_newest_run(_KEY), _silence(_OF_OPERATOR)
     retrying = _NODE.wake_at.is_not(None)
     beside = _silence(), _NEVER, _ALWAYS
-    parts = (
+    of_runs = (
         _part(rules.FAILED, (*of_run, retrying, readable), nodes.FAILED),
-        _part(rules.UNVERIFIED, (*of_run, _NEVER, readable), _UNVERIFIED),
+        _part(rules.UNVERIFIED, (*of_run, _NEVER, readable), nodes.UNVERIFIED),
+    )
+    whole = (
         _part(rules.FAULT, (_NODE.fault, *beside), _FAULTY, _VERIFIED),
         _part(rules.HEALTH, (_NODE.health, *beside), _UNHEALTHY, _VERIFIED),
     )
-    most = sa.bindparam("k_most", type_=sa.Integer)
-    found = []
-    for part in parts:
+    found = [nodes.LISTING.matching(part, shape) for part in whole]
+    for part in of_runs:
         newest = nodes.LISTING.matching(part, shape).order_by(_NODE.provision_updated_at.desc())
-        found.append(sa.select(newest.limit(most).subquery()))
+        found.append(sa.select(newest.limit(_MOST).subquery()))
     each = sa.union_all(*found).subquery()
     by = [each.c[name] for name in _SHARED]
     at, ident = each.c.at, each.c.id
@@ -136,11 +138,14 @@ def _part(
     return sa.select(*labelled, at, _NODE.id).where(*where)
 
 
-_OF_NODES = ("id", "uuid", "name", "instance_uuid", "provision_state", "provision_updated_at")
+_OF_NODES = (
+    *("id", "uuid", "name", "instance_uuid", "provision_state", "provision_updated_at"),
+    *("owner", "lessee", "last_error"),
+)
 _OF_RUN = ("uuid", "node_uuid", "verb", "state", "ended_at", "error")
 _DETAILS = (
     sa.select(
-        *(_NODE[name] for name in (*_OF_NODES, "last_error")),
+        *(_NODE[name] for name in _OF_NODES),
         # Only of nodes whose texts are shown, because it may be encrypted.
         sa.type_coerce(
             sa.case((_NODE.id.in_(_ids("k_first")), _NODE.driver_info)), _NODE.driver_info.type
@@ -160,16 +165,35 @@ _DETAILS = (
 )
 
 
-def details(conn: Connection, found: Sequence[rules.Cause]) -> dict[int, Json]:
-    """Return columns of the samples of causes, by id, each with ``run``, its newest run or None."""
-    first = [one.ids[0] for one in found if one.kind in rules.OF_RUNS]
-    wanted: Row = {"k_first": first, "k_nodes": [ident for one in found for ident in one.ids]}
-    names = (*_OF_NODES, "last_error", "driver_info")
+@lru_cache(maxsize=_KEPT)
+def _details(shape: paging.Shape, limited: bool) -> sa.Select[Any]:
+    readable = paging.own_rows(models.runs) if limited else _ALWAYS
+    return nodes.LISTING.matching(_DETAILS.add_columns(readable), shape)
+
+
+def details(
+    conn: Connection, found: Sequence[rules.Cause], where: JsonView, own: JsonView
+) -> dict[int, Json]:
+    """Return columns of the samples of causes, by id, each with ``run``, its newest run or None.
+
+    A node may have changed since it was grouped: one that the caller may not list is left out, one
+    whose run the caller may not read has no run and no ``last_error``.
+
+    :param where: filters of nodes.
+    :param own: as for `groups`.
+    """
+    if not found:
+        return {}
+    shape, values = nodes.filters(where)
+    values |= {**own, "k_first": [one.ids[0] for one in found if one.kind in rules.OF_RUNS]}
+    values["k_nodes"] = [ident for one in found for ident in one.ids]
+    names = (*_OF_NODES, "driver_info")
     about: dict[int, Json] = {}
-    for row in conn.execute(_DETAILS, wanted) if wanted["k_nodes"] else ():
+    for row in conn.execute(_details(shape, bool(own)), values):
         node = dict(zip(names, row, strict=False))
-        run = dict(zip(_OF_RUN, row[len(names) :], strict=True))
-        about[row[0]] = {**node, "run": run if run["uuid"] else None}
+        run = dict(zip(_OF_RUN, row[len(names) : -1], strict=True))
+        hidden: Json = {} if row[-1] else {"last_error": None}
+        about[row[0]] = {**node, **hidden, "run": run if run["uuid"] and row[-1] else None}
     return about
 
 
@@ -190,19 +214,37 @@ _LATE = (
         _NODE.fault.is_(None),
     )
     .order_by(_STEP.started_at)
-    .limit(_MOST_LATE)
+    .limit(_MOST)
 )
 
 
 def late_steps(conn: Connection, where: JsonView) -> list[LateStep]:
     """Return the steps under way that are marked as overdue, the longest first."""
     shape, values = nodes.filters(where)
+    values["k_most"] = MOST_LATE
     return [LateStep(*row) for row in conn.execute(_late(shape), values)]
 
 
 @lru_cache(maxsize=_KEPT)
 def _late(shape: paging.Shape) -> sa.Select[Any]:
     return nodes.LISTING.matching(_LATE, shape)
+
+
+_COUNTED = {
+    rules.UNVERIFIED: sa.select(sa.func.count()).select_from(models.nodes).where(nodes.UNVERIFIED),
+    rules.OVERDUE: _LATE.with_only_columns(sa.func.count()).order_by(None).limit(None),
+}
+
+
+def count(conn: Connection, kind: str, where: JsonView) -> int:
+    """Return the number of all nodes that are unverified, or overdue."""
+    shape, values = nodes.filters(where)
+    return int(conn.execute(_count(kind, shape), values).scalar_one())
+
+
+@lru_cache(maxsize=_KEPT)
+def _count(kind: str, shape: paging.Shape) -> sa.Select[Any]:
+    return nodes.LISTING.matching(_COUNTED[kind], shape)
 
 
 def runs(

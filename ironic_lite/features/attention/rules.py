@@ -138,7 +138,7 @@ class Needs:
     """The causes in their order, the silenced nodes by reason, and the nodes of no cause.
 
     :ivar hidden: nodes that need a person, and whose runs the caller may not read.
-    :ivar rest: failed nodes beyond those that are grouped.
+    :ivar rest: nodes beyond those that were read, of each kind.
     """
 
     causes: list[Cause]
@@ -157,15 +157,22 @@ class Needs:
         return sum(cause.nodes for cause in self.causes)
 
 
-def needs_human(groups: Iterable[NodeGroup], late: Iterable[LateStep], failed: int) -> Needs:
+def numbers(groups: Iterable[NodeGroup], late: Sequence[LateStep]) -> Counter[str]:
+    """Return the number of nodes of each kind that were read."""
+    found = Counter({OVERDUE: len(late)})
+    for group in groups:
+        found[group.kind] += group.nodes
+    return found
+
+
+def needs_human(groups: Iterable[NodeGroup], late: Iterable[LateStep], rest: int) -> Needs:
     """Return the causes of groups of nodes, and of steps that are overdue.
 
-    :param failed: the number of all nodes in `causes.FAIL_STATES`.
+    :param rest: the number of nodes that were not read.
     """
     found: dict[tuple[str, str | None], Cause] = {}
-    needs = Needs([], Counter(dict.fromkeys((MAINTENANCE, HELD), 0)))
+    needs = Needs([], Counter(dict.fromkeys((MAINTENANCE, HELD), 0)), rest=rest)
     for group in groups:
-        failed -= group.nodes if group.kind == FAILED else 0
         if not group.readable:
             needs.hidden += group.nodes if group.silence is None else 0
             continue
@@ -185,7 +192,6 @@ def needs_human(groups: Iterable[NodeGroup], late: Iterable[LateStep], failed: i
         else:
             needs.silenced[step.silence] += 1
     needs.causes = sorted((one for one in found.values() if one.nodes), key=lambda one: one.order)
-    needs.rest = max(0, failed)
     return needs
 
 
