@@ -26,7 +26,8 @@ def count(service: InProcess, node: str) -> list[Figure]:
         "GET a node": (service.sent(lambda api: api.get(path)), 1),
         "list, default fields": (service.sent(lambda api: api.get("/v1/nodes")), 1),
         "list, detail": (service.sent(lambda api: api.get("/v1/nodes/detail")), 2),
-        "PATCH a node": (service.sent(lambda api: api.patch(path, patch)), 3),
+        # The fourth writes the terms by which the value is found.
+        "PATCH a node": (service.sent(lambda api: api.patch(path, patch)), 4),
     }
     one, many = len(service.cleaned(node, 1)), len(service.cleaned(node, 11))
     return [
