@@ -5,7 +5,8 @@ import { bdi, filters, nodeLink, Result, stamp } from "../parts/text";
 import { say } from "../parts/toasts";
 import { many, nameOf, visible } from "../parts/words";
 import { changeRoute, href, path, request, route } from "../state/route";
-import { curl, open } from "../wire/api";
+import { open } from "../wire/api";
+import { curl } from "../wire/curl";
 import { type Json } from "../wire/json";
 
 /** Results, for those who have not read the documentation. */

@@ -29,7 +29,8 @@ import { changeRoute, go, href, path, route } from "../state/route";
 import { hitText, useSearch, type Hit } from "../state/search";
 import { small } from "../state/settings";
 import { withoutTokens } from "../state/tokens";
-import { curl, Fault, oneAtATime, pages, passing } from "../wire/api";
+import { Fault, oneAtATime, pages, passing } from "../wire/api";
+import { curl } from "../wire/curl";
 
 export type Node = Record<string, any>;
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { json } from "../wire/api";
+import { json } from "../wire/curl";
 import { driveOf, encoded } from "./instance";
 
 test("a config drive has what was typed", () => {

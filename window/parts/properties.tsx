@@ -1,5 +1,5 @@
 /** Fields of driver_info as the driver describes them, by group. */
-import { secret } from "../wire/api";
+import { secret } from "../wire/curl";
 import { type Json, withValue } from "../wire/json";
 import { Field, typed } from "./fields";
 

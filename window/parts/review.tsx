@@ -1,5 +1,5 @@
 /** What a patch changes, as a list to review; secrets are in neither side. */
-import { withoutSecrets } from "../wire/api";
+import { withoutSecrets } from "../wire/curl";
 import { type Json } from "../wire/json";
 import { bdi } from "./text";
 

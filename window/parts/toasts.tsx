@@ -1,7 +1,8 @@
 /** Sentences about the results of own acts, and buttons that copy a request as curl, or another text. */
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
-import { curl, get, sendChange, sleep } from "../wire/api";
+import { get, sendChange, sleep } from "../wire/api";
+import { curl } from "../wire/curl";
 import { loginUser } from "../wire/login";
 
 /** Sentences for the live region: results of own acts. */

@@ -1,18 +1,6 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import {
-  ask,
-  curl,
-  Fault,
-  json,
-  local,
-  monitor,
-  pages,
-  parsed,
-  sendChange,
-  sentence,
-  oneAtATime,
-} from "./api";
-import { logInBasic, logOut } from "./login";
+import { ask, Fault, local, monitor, pages, parsed, sendChange, sentence, oneAtATime } from "./api";
+import { logOut } from "./login";
 
 type Sent = { url: string; method: string; headers: Record<string, string>; body: string | null };
 
@@ -114,40 +102,6 @@ test("the run that follows is the monitor of the answer", () => {
   expect(monitor('</v1/nodes/n1/runs/r1>; rel="monitor"')).toBe("/v1/nodes/n1/runs/r1");
   expect(monitor('</v1/nodes>; rel="next"')).toBeNull();
   expect(local("http://127.0.0.1:6385/v1/runs?limit=1")).toBe("/v1/runs?limit=1");
-});
-
-describe("curl", () => {
-  test("words are quoted for a shell", () => {
-    expect(curl("GET", "/v1/nodes/it's")).toContain(`"$api"'/v1/nodes/it'\\''s'`);
-  });
-
-  test("values of secret keys are variables, in patches too", () => {
-    expect(json({ driver_info: { redfish_password: "hunter2" } })).not.toContain("hunter2");
-    const patch = [{ op: "add", path: "/driver_info/redfish_password", value: "hunter2" }];
-    expect(json(patch)).toContain('"$REDFISH_PASSWORD"');
-    expect(json({ name: "rack1" })).toBe(`'{"name":"rack1"}'`);
-  });
-
-  test("passwords of URLs are variables", () => {
-    const insert = json({ device_type: "cdrom", image_url: "https://ann:hunter2@images/rescue.iso" });
-    expect(insert).toContain(`https://ann:'"$IMAGE_URL_PASSWORD"'@images/rescue.iso`);
-    const patch = ["deploy_kernel", "deploy_ramdisk"].map((name) => ({
-      op: "add",
-      path: `/driver_info/${name}`,
-      value: "https://ann:hunter2@images/a",
-    }));
-    expect(json(patch)).not.toContain("hunter2");
-    expect(json(patch)).toContain('"$DEPLOY_RAMDISK_PASSWORD"');
-    expect(json({ urls: ["http://a:one@x/", "http://a:two@x/"] })).toContain('"$URLS_PASSWORD_2"');
-    expect(json({ settings: [{ name: "AdminPassword", value: "hunter2" }] })).not.toContain("hunter2");
-  });
-
-  test("the login is a variable", () => {
-    logInBasic("ann", "hunter2");
-    const command = curl("GET", "/v1/nodes");
-    expect(command).toContain('-u "$USER"');
-    expect(command).not.toContain("hunter2");
-  });
 });
 
 describe("repeated readings", () => {
