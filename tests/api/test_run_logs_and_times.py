@@ -384,16 +384,16 @@ def test_steps_that_last_as_long_as_requested_are_not_usual(
 
 
 @pytest.mark.parametrize("state", ["done", "failed", "aborted"])
-def test_run_that_has_ended_has_no_predictions(
+def test_run_that_has_ended_has_usual_times_and_no_predictions(
     api: Client, database: Database, node: str, state: str
 ) -> None:
     add_past_runs(database, node, "burnin_cpu", 60, 60, 60, 60, 60)
     run = add_timed_run(database, node, ("burnin_cpu", "done", 9 * HOUR), state=state)
     with count_statements(database) as sent:
         shown = api.get(f"/v1/nodes/{node}/runs/{run}").json
-    assert len(sent) <= 3, sent  # node, run, steps
+    assert len(sent) <= 4, sent  # node, run, steps, usual durations
     assert shown["eta"] is None
-    assert shown["steps"][0]["usual_seconds"] is None
+    assert shown["steps"][0]["usual_seconds"] == {"p50": 60, "p90": 9 * HOUR, "samples": 6}
     assert shown["steps"][0]["overdue"] is None
 
 

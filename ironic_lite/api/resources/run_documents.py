@@ -29,9 +29,9 @@ _OPEN = ("running", "waiting")
 
 
 class RunTimes:
-    """Predictions for one run, from earlier steps: one statement for those that are not known.
+    """Usual times for one run, from all ended steps: one statement for those that are not known.
 
-    A run that has ended has no predictions, and costs no statement.
+    A run that has ended has no predictions.
 
     :param machine: columns `MACHINE` of the node; None reads them.
     """
@@ -43,7 +43,7 @@ class RunTimes:
         self._steps = steps
         self._now = clock.now()
         self._usual: list[Usual | None] = [None] * len(steps)
-        if run["state"] not in _OPEN or not steps:
+        if not steps:
             return
         if machine is None:
             machine = service.database.read(lambda conn: nodes.get(conn, run["node_uuid"], MACHINE))
@@ -54,7 +54,7 @@ class RunTimes:
 
     @property
     def steps(self) -> list[Json]:
-        """The keys of each step: usual_seconds and overdue; null if the run has ended."""
+        """The keys of each step: usual_seconds; overdue, null if the run has ended."""
         return [
             {
                 "usual_seconds": usual.document if usual is not None else None,
