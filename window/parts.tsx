@@ -69,7 +69,11 @@ const RUNS: Record<string, Json> = {
     step(1, "running", { started_at: ago(5), usual_seconds: { p50: 240, p90: 300 } }),
     step(2, "pending"),
   ]),
-  overdue: run("waiting", [step(1, "waiting", { started_at: ago(200), overdue: true })]),
+  "without usual times": run("running", [step(1, "running", { started_at: ago(5) })]),
+  overdue: run("waiting", [
+    step(1, "waiting", { started_at: ago(200), overdue: true, usual_seconds: { p50: 240, p90: 300 } }),
+    step(2, "pending", { usual_seconds: { p50: 20, p90: 30 } }),
+  ]),
   failed: run("failed", [step(0, "done", DONE), step(1, "failed", { ...DONE, attempt: 2, error: CAUSE })], {
     ended_at: ago(1),
   }),
@@ -241,6 +245,7 @@ function Parts() {
         <List
           label="Erasures"
           head={["Node", "Serial"]}
+          days={[ago(1), ago(3 * 24 * 60)]}
           rows={[
             [nodeLink({ name: "rack1" }), HOSTILE],
             ["", "S3EV"],

@@ -48,6 +48,7 @@ export function BatchesPage() {
         each={LIST_MS}
         label="Batches"
         of="batches"
+        day={(batch) => batch.created_at}
         head={["Batch", "Request", "State", "Wave", "Nodes", "By", "Made", "Ended", COPY]}
         row={(batch) => [
           link(path("batches", batch.uuid), batchTitle(batch)),
@@ -56,8 +57,8 @@ export function BatchesPage() {
           `${batch.wave + 1} of ${batch.waves.length}`,
           counted(batch.counts),
           batch.requester,
-          stamp(batch.created_at),
-          stamp(batch.ended_at),
+          stamp(batch.created_at, batch.created_at),
+          stamp(batch.ended_at, batch.created_at),
           copyOf("batches", batch.uuid),
         ]}
       />

@@ -1,7 +1,7 @@
 /** Erasure records: a list that is searched, and one record with a sentence, its signature, its files. */
 import { Field, typed } from "../parts/fields";
 import { DocumentView, List, Tree } from "../parts/read";
-import { bdi, filters, nodeLink, Result, stamp } from "../parts/text";
+import { bdi, filters, nodeLink, Result, stamp, wholeStamp } from "../parts/text";
 import { say } from "../parts/toasts";
 import { many, nameOf, visible } from "../parts/words";
 import { changeRoute, href, path, request, route } from "../state/route";
@@ -98,8 +98,9 @@ export function ErasureList({ body }: { body: Json }) {
     <List
       label="Erasures"
       head={["At", "Node", "Result", "Signature of the record", "Level", "Disks", "Record"]}
+      days={body.erasures.map((record: Json) => record.at)}
       rows={body.erasures.map((record: Json) => [
-        stamp(record.at),
+        stamp(record.at, record.at),
         nodeLink({ name: record.node_name, uuid: record.node_uuid }),
         resultOf(record),
         <Signed by={record.key} />,
@@ -144,8 +145,8 @@ function Erasure({ record }: { record: Json }) {
         <Result result={result} /> {bdi(summary(record))}
       </p>
       <p>
-        <Signed by={key} /> · {stamp(at)} · {nodeLink(node)}. This is evidence of what the ramdisk did, and no
-        certificate.
+        <Signed by={key} /> · {wholeStamp(at)} · {nodeLink(node)}. This is evidence of what the ramdisk did,
+        and no certificate.
       </p>
       {disks.length > 0 && (
         <List

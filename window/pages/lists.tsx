@@ -69,6 +69,8 @@ export function RunsPage() {
         label="Runs"
         head={["Node", ...RUN_HEAD]}
         of="runs"
+        {...(route.value.query.size && { none: "No run matches." })}
+        day={(run) => run.started_at}
         row={(run) => [nodeLink({ name: run.node_name, uuid: run.node_uuid }), ...runRow(run)]}
       />
     </>
@@ -163,9 +165,9 @@ export function StepsPage() {
           step.resource_class,
           step.count,
           step.failed,
-          duration(step.p50),
-          duration(step.p90),
-          duration(step.longest),
+          duration(step.p50, true),
+          duration(step.p90, true),
+          duration(step.longest, true),
           Object.entries(step.codes).map(([code, count]) => (
             <>
               <code>

@@ -180,7 +180,8 @@ function NodeHead({
         <h1>{bdi(name)}</h1>
         <State state={why.provision_state} />{" "}
         <span class="small">
-          <Ago at={why.since} />
+          {/* One clock with the run: its state may change on the way. */}
+          <Ago at={busy(why) ? (why.run?.started_at ?? why.since) : why.since} />
         </span>
         {why.holds.map((hold: Json) => (
           <button

@@ -266,7 +266,7 @@ export function Plan({ plan }: { plan: Json }) {
  * @param between both, unless they are the same
  */
 const usually = (times: Json | null, between: string) =>
-  times && [...new Set([duration(times.p50), duration(times.p90)])].join(between);
+  times && [...new Set([duration(times.p50, true), duration(times.p90, true)])].join(between);
 
 const faultsOf = (plan: Json, at: number) =>
   plan.faults.filter((fault: Json) => new RegExp(`_steps/${at}(/|$)`).test(fault.path ?? ""));

@@ -1,6 +1,6 @@
 /** Documents and lists of the API that a page shows: read, read again, and their faults. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { clockTime, timeNow } from "../state/clock";
+import { clockTime, dayOf, timeNow } from "../state/clock";
 import { path } from "../state/route";
 import { prefs } from "../state/settings";
 import { Fault, get, local, oneAtATime, passing } from "../wire/api";
@@ -165,26 +165,62 @@ export function DocumentView({
   );
 }
 
-/** @param props texts may come from machines */
-export function List({ head, rows, label }: { head: string[]; rows: any[][]; label: string }) {
-  if (!rows.length) return <p>There are none.</p>;
+/** Columns of numbers and durations, which are at the right. */
+const NUMBERS = new Set(["Took", "Count", "Failed", "Usual", "90 %", "Longest", "Wave"]);
+
+/**
+ * @param props texts may come from machines; `days`: the times of the rows in their order, each day has
+ *   a heading; `numbers`: all columns but the first are numbers; `none`: words without rows
+ */
+export function List({
+  head,
+  rows,
+  label,
+  days,
+  numbers,
+  none = `No ${label.toLowerCase()} yet.`,
+}: {
+  head: string[];
+  rows: any[][];
+  label: string;
+  days?: (string | null | undefined)[];
+  numbers?: boolean;
+  none?: string;
+}) {
+  if (!rows.length) return <p>{none}</p>;
+  const { utc } = prefs.value;
+  const kind = (at: number) => (NUMBERS.has(head[at] ?? "") || (numbers && at) ? "number" : undefined);
+  const headings = days?.map((at) => at && dayOf(at, utc));
   return (
     <div class="scroll" tabindex={0} role="region" aria-label={label}>
       <table>
         <thead>
           <tr>
-            {head.map((title) => (
-              <th scope="col">{title}</th>
+            {head.map((title, at) => (
+              <th scope="col" class={kind(at)}>
+                {title}
+              </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => (
-            <tr>
-              {row.map((cell, at) => (
-                <td data-label={head[at]}>{cellOf(cell)}</td>
-              ))}
-            </tr>
+          {rows.map((row, place) => (
+            <>
+              {headings?.[place] && headings[place] !== headings[place - 1] && (
+                <tr class="day">
+                  <th scope="rowgroup" colspan={head.length}>
+                    {headings[place]}
+                  </th>
+                </tr>
+              )}
+              <tr>
+                {row.map((cell, at) => (
+                  <td data-label={head[at]} class={kind(at)}>
+                    {cellOf(cell)}
+                  </td>
+                ))}
+              </tr>
+            </>
           ))}
         </tbody>
       </table>
@@ -194,13 +230,16 @@ export function List({ head, rows, label }: { head: string[]; rows: any[][]; lab
 
 /**
  * A list of the API as a table.
- * @param props `of`: its name in the answer; `row`: the cells of one
+ * @param props `of`: its name in the answer; `row`: the cells of one; `day`: the time of one whose days
+ *   are headings
  */
 export const DocumentList = ({
   label,
   head,
   of,
   row,
+  day,
+  none,
   ...props
 }: {
   path: string;
@@ -210,8 +249,21 @@ export const DocumentList = ({
   head: string[];
   of: string;
   row: (item: any) => any[];
+  day?: (item: any) => string;
+  none?: string;
 }) => (
-  <DocumentView {...props} draw={(body) => <List label={label} head={head} rows={body[of].map(row)} />} />
+  <DocumentView
+    {...props}
+    draw={(body) => (
+      <List
+        label={label}
+        head={head}
+        rows={body[of].map(row)}
+        {...(day && { days: body[of].map(day) })}
+        {...(none && { none })}
+      />
+    )}
+  />
 );
 
 /** Head of the column with the buttons that copy a row. */

@@ -20,6 +20,7 @@ export function Runs({ own, turn }: any) {
       label="Runs"
       head={RUN_HEAD}
       of="runs"
+      day={(run) => run.started_at}
       row={runRow}
     />
   );

@@ -1,6 +1,6 @@
 /** Texts with their markup: names, links, times, states, results, filters. */
 import { STATES } from "../facts";
-import { absolute, duration, since } from "../state/clock";
+import { absolute, duration, now, since, timeOfDay } from "../state/clock";
 import { changeRoute, href, path } from "../state/route";
 import { prefs } from "../state/settings";
 import { ERASING, FAILED_STATES, KINDS, marksOf, nameOf, visible, wording } from "./words";
@@ -29,12 +29,23 @@ export function Ago({ at, ago = false }: { at: string | null | undefined; ago?: 
   );
 }
 
-export const stamp = (at: string | null | undefined) =>
+/**
+ * A time with seconds, and the whole time in UTC as its title.
+ * @param beside a time whose day is shown; without one, a time of today has no date
+ */
+export const stamp = (at: string | null | undefined, beside?: string | null) =>
   at && (
     <time datetime={at} title={absolute(at, true)}>
-      {absolute(at, prefs.value.utc)}
+      {timeOfDay(at, prefs.value.utc, beside ?? new Date(now.peek()).toISOString())}
     </time>
   );
+
+/** A time with its day and its zone. */
+export const wholeStamp = (at: string) => (
+  <time datetime={at} title={absolute(at, true)}>
+    {absolute(at, prefs.value.utc)}
+  </time>
+);
 
 /**
  * What an erase has left, and what to do next as the API advises.

@@ -134,8 +134,7 @@ export function unanswered(): string {
   const lost = offline.value;
   if (!lost) return "";
   const last = answered.value;
-  const clock = (at: Date, exact?: boolean) =>
-    clockTime(at.toISOString().replace(/\.\d+/, ""), prefs.value.utc, exact);
+  const clock = (at: Date, exact?: boolean) => clockTime(at.toISOString(), prefs.value.utc, exact);
   return `No answer since ${clock(lost)}${last ? `, last data ${clock(last, true)}` : ""}`;
 }
 

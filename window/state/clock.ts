@@ -28,19 +28,33 @@ const UNITS = [
   [86400, "d"],
   [3600, "h"],
   [60, "min"],
+  [1, "s"],
 ] as const;
 
-/** @returns at most two units: `6 h 10 min`; "" if it is not known */
-export function duration(seconds: number | null): string {
+/**
+ * @param exact with seconds beside minutes; ages would move too often by them
+ * @returns at most two units: `6 h 10 min`; `<1 s` if it is less; "" if it is not known
+ */
+export function duration(seconds: number | null, exact: boolean = false): string {
   if (seconds === null) return "";
-  const whole = Math.max(0, Math.round(seconds));
+  if (seconds < 1) return "<1 s";
+  const whole = Math.round(seconds);
   for (const [at, [size, unit]] of UNITS.entries()) {
     if (whole < size) continue;
     const smaller = UNITS[at + 1];
-    const rest = smaller ? Math.floor((whole % size) / smaller[0]) : 0;
+    const rest = smaller && (exact || unit !== "min") ? Math.floor((whole % size) / smaller[0]) : 0;
     return `${Math.floor(whole / size)} ${unit}${rest && smaller ? ` ${rest} ${smaller[1]}` : ""}`;
   }
-  return seconds < 10 ? `${seconds.toFixed(1)} s` : `${whole} s`;
+  return "";
+}
+
+/**
+ * @param times median and 90th percentile
+ * @returns both, unless they read the same; "" if they are not known, or less than a second
+ */
+export function usualTime(times: { p50: number; p90: number } | null): string {
+  if (!times || times.p90 < 1) return "";
+  return [...new Set([duration(times.p50, true), duration(times.p90, true)])].join(" – ");
 }
 
 /** @returns seconds since then; 0 without a time */
@@ -48,37 +62,40 @@ export function since(at: string | null | undefined): number {
   return at ? Math.max(0, (now.value - Date.parse(at)) / 1000) : 0;
 }
 
-const CLOCK: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-const DAY: Intl.DateTimeFormatOptions = {
-  year: "numeric",
-  month: "short",
-  day: "numeric",
-  timeZoneName: "short",
-};
+type Format = Intl.DateTimeFormatOptions;
+
+const CLOCK: Format = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+const SECONDS: Format = { ...CLOCK, second: "2-digit" };
+const DATE: Format = { month: "short", day: "numeric" };
+const DAY: Format = { ...DATE, year: "numeric", timeZoneName: "short" };
 const formats: Map<string, Intl.DateTimeFormat> = new Map();
 
-/** @param more beside hours and minutes */
-function formatted(at: string, utc: boolean, more: Intl.DateTimeFormatOptions) {
+function formatted(at: string, utc: boolean, form: Format) {
   const date = new Date(at);
   if (isNaN(date.getTime())) return at;
-  const name = JSON.stringify([utc, more]);
+  const name = JSON.stringify([utc, form]);
   const format =
-    formats.get(name) ??
-    new Intl.DateTimeFormat(undefined, { ...CLOCK, ...more, ...(utc && { timeZone: "UTC" }) });
+    formats.get(name) ?? new Intl.DateTimeFormat(undefined, { ...form, ...(utc && { timeZone: "UTC" }) });
   formats.set(name, format);
   return format.format(date);
 }
 
-/** Seconds, with milliseconds where the time has a fraction. */
-const secondsOf = (at: string) =>
-  ({
-    second: "2-digit",
-    ...(/\.\d/.test(at) && { fractionalSecondDigits: 3 as 3 }),
-  }) as const;
-
-/** @returns the whole time */
+/** @returns the whole time, with milliseconds where it has a fraction */
 export const absolute = (at: string, utc: boolean): string =>
-  formatted(at, utc, { ...DAY, ...secondsOf(at) });
+  formatted(at, utc, { ...SECONDS, ...DAY, ...(/\.\d/.test(at) && { fractionalSecondDigits: 3 as 3 }) });
+
+/** @returns the day with its zone, as a heading of times: `Sat, Nov 28, 2026, GMT+9` */
+export const dayOf = (at: string, utc: boolean): string => formatted(at, utc, { ...DAY, weekday: "short" });
+
+/**
+ * @param beside a time whose day the reader knows
+ * @returns `20:03:51`, with its date if that is of another day, and its year if that is of another year
+ */
+export function timeOfDay(at: string, utc: boolean, beside: string): string {
+  if (dayOf(at, utc) === dayOf(beside, utc)) return formatted(at, utc, SECONDS);
+  const year = new Date(at).getFullYear() === new Date(beside).getFullYear() ? {} : { year: DAY.year };
+  return formatted(at, utc, { ...SECONDS, ...DATE, ...year } as Format);
+}
 
 /** After these hours, the time of a clock may be that of another day. */
 const HALF_A_DAY_MS = 12 * 3600 * 1000;
@@ -91,5 +108,5 @@ export const clockTime = (at: string, utc: boolean, exact?: boolean): string =>
   formatted(
     at,
     utc,
-    exact ? secondsOf(at) : Date.parse(at) - now.value > HALF_A_DAY_MS ? { weekday: "short" } : {},
+    exact ? SECONDS : Date.parse(at) - now.value > HALF_A_DAY_MS ? { ...CLOCK, weekday: "short" } : CLOCK,
   );
