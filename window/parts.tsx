@@ -13,8 +13,10 @@ import { Checks, FaultBox, List, Skeleton, Tree } from "./parts/read";
 import { Refusable } from "./parts/refusable";
 import { Machine, Timeline } from "./parts/run";
 import { Table } from "./parts/table";
+import { Squares } from "./parts/squares";
 import { Ago, bdi, filters, nodeLink, Result, stamp, State } from "./parts/text";
 import { Curl } from "./parts/toasts";
+import { waves } from "./state/members";
 import { select } from "./state/nodes";
 import { set } from "./state/settings";
 import { Fault } from "./wire/api";
@@ -134,6 +136,15 @@ const NODES = ["available", "active", "clean failed"].map((provision_state, at) 
   name: at ? `rack${at}` : HOSTILE,
   provision_state,
 }));
+
+const MEMBERS = "done failed refused starting running pending skipped aborted"
+  .split(" ")
+  .map((result, at) => ({
+    uuid: String(at),
+    name: at ? `rack${at}` : HOSTILE,
+    wave: at < 2 ? 0 : 1,
+    result,
+  }));
 
 /** A part in one of its states. */
 const Part = ({ name, children }: { name: string; children?: ComponentChildren }) => (
@@ -259,6 +270,16 @@ function Parts() {
         <Rows />
         <Rows plain />
         <Bulk shown={NODES} />
+      </Part>
+      <Part name="Squares">
+        <Squares
+          label="Squares of a batch"
+          groups={waves([2, 6], MEMBERS)}
+          selected={new Set(["3"])}
+          onSelect={nothing}
+          onPress={nothing}
+          about={() => HOSTILE}
+        />
       </Part>
       {Object.entries(RUNS).map(([name, each]) => (
         <Part key={name} name={`Run, ${name}`}>

@@ -169,7 +169,7 @@ def test_resume_and_retry_of_a_batch_that_erases_ask_for_the_number(
     page.goto(to(live, f"/v1/batches/{batch}"))
     press(page, "Resume…")
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Paused: failures. Provide goes on with 2 nodes.")
+    expect(dialog).to_contain_text("Paused after failures. Provide goes on with 2 nodes.")
     expect(dialog).to_contain_text("This may destroy the data on 2 nodes.")
     button = dialog.get_by_role("button", name="Resume", exact=True)
     expect(button).to_be_disabled()

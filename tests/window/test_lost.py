@@ -427,22 +427,6 @@ def test_node_in_an_open_batch_is_refused_by_names(
     live.ask("PUT", f"/v1/batches/{batch}/state", {"target": "abort"})
 
 
-def test_wave_with_more_failures_than_one_page_says_so(
-    page: sync_api.Page, live: service.Service
-) -> None:
-    live.create("wave-1")
-    body = {"nodes": ["wave-1"], "request": {"target": "provide"}}
-    batch = live.ask("POST", "/v1/batches", body).json()["uuid"]
-    own = f"/v1/batches/{batch}"
-    service.until(lambda: live.get(own)["counts"]["refused"], "the refusal")
-    list_of = f"**{own}/nodes?limit=1000*"
-    found = live.get(f"{own}/nodes?limit=1000&result=failed,refused")
-    found["next"] = f"{live.url}{own}/nodes?limit=1000&marker=x"
-    page.route(list_of, lambda route: route.fulfill(json=found))
-    page.goto(to(live, own))
-    expect(page.locator(".waves li")).to_contain_text("1 or more failed")
-
-
 def test_all_pages_of_holds_are_read(page: sync_api.Page, live: service.Service) -> None:
     uuids = [live.create(f"paged-{at}") for at in range(2)]
     for uuid in uuids:

@@ -254,13 +254,15 @@ PAGES = {
     "batch": """
 - main:
   - heading [level=1]
-  - list:
-    - listitem:
-      - progressbar "wave 1"
-    - listitem:
-      - progressbar "wave 2"
-  - link "all"
-  - link "done 2"
+  - listbox "Nodes by wave":
+    - option /look-1, wave 1, done/
+  - list "Nodes by wave, counted":
+    - listitem: "wave 1: 1 done"
+    - listitem: "wave 2: 1 done"
+  - paragraph: /slowest/
+  - group "Results":
+    - link "all"
+    - link "done 2"
   - region "Nodes of the batch":
     - table:
       - rowgroup:

@@ -84,6 +84,18 @@ export function openNext({ uuid, counts }: Json, result: string, some: Json[], t
   ));
 }
 
+/** Begin a batch with some nodes of another one. */
+export const openSome = (nodes: Json[], target: string) =>
+  show(() => (
+    <BatchDialog
+      of={{ nodes: nodes.map(nameOf) }}
+      count={nodes.length}
+      names={nodes.map(nameOf)}
+      offered={[target]}
+      example={nodes[0]?.uuid}
+    />
+  ));
+
 function targets(nodes: Json[]): { nodes: unknown; expect?: number } {
   const names = nodes.map(nameOf);
   const { parts, query } = route.value;

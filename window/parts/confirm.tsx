@@ -1,5 +1,6 @@
 /** What an act asks of the user before its button works, and the end of what it began. */
 import { useState } from "preact/hooks";
+import { outcome } from "../state/batches";
 import { href } from "../state/route";
 import { get, sleep } from "../wire/api";
 import { type Json } from "../wire/json";
@@ -78,7 +79,7 @@ export async function tellEnd(own: string, title: string) {
     if (document.hidden) continue; // A tab that nobody sees asks nothing.
     const { body, status } = await get(own).catch((fault) => fault);
     if (status === 403 || status === 404) return;
-    const now = body?.ended_at || body?.state === "paused" ? body.state : "";
+    const now = body?.ended_at || body?.state === "paused" ? outcome(body) : "";
     if (!body || now === told) continue;
     told = now;
     // A batch that goes on is no longer paused.

@@ -36,3 +36,29 @@ async function read() {
   }
   openBatches.value = found;
 }
+
+/** States of a batch in which no further node starts. */
+export const ENDED = ["done", "aborted"];
+
+/** Failures and refusals of a batch. */
+export const failuresOf = ({ counts }: Json): number => counts.failed + counts.refused;
+
+/** @returns its state, and how many nodes have failed in a batch that is done */
+export const outcome = (batch: Json): string =>
+  batch.state === "done" && batch.counts && failuresOf(batch)
+    ? `done with ${failuresOf(batch)} failed`
+    : batch.state;
+
+/** @returns why a batch is paused, "" if nobody is known */
+export function pauseOf({ paused_by: by }: Json): string {
+  if (by === "failures") return "after failures";
+  if (by === "end of a wave") return "at the end of a wave";
+  return !by || by === "anonymous" ? "" : `by ${by}`;
+}
+
+/** @returns how much of the limit of failures is used */
+export function budgetOf({ max_failures: most, failures_left: left }: Json): string {
+  return most
+    ? `${most - left} of ${most} ${most === 1 ? "failure" : "failures"} used`
+    : "no failure allowed";
+}
