@@ -1,7 +1,7 @@
 /** Acts that are no batches: one request for each of many nodes. */
 import { useRef, useState } from "preact/hooks";
 import { path } from "../state/route";
-import { answered, key, sendChange } from "../wire/api";
+import { keeper } from "../wire/api";
 import { type Json } from "../wire/json";
 import { Field, Select, typed } from "./fields";
 import { ActForm } from "./form";
@@ -16,8 +16,7 @@ const REQUESTS_AT_ONCE = 4;
 function useEach(nodes: Json[], request: (node: Json) => { method: string; path: string; body?: unknown }) {
   const [results, setResults] = useState(new Map() as Map<string, string>);
   const [busy, setBusy] = useState(false);
-  /** Keys by their request, of which no answer has come. */
-  const keys = useRef(new Map() as Map<string, string>);
+  const send = useRef(keeper());
   const left = () => nodes.filter((node) => results.get(node.uuid) !== "done");
   const run = async () => {
     setBusy(true);
@@ -25,19 +24,9 @@ function useEach(nodes: Json[], request: (node: Json) => { method: string; path:
     const queue = left();
     const worker = async () => {
       for (let node = queue.shift(); node; node = queue.shift()) {
-        const change = request(node);
-        const text = JSON.stringify(change);
-        const once = keys.current.get(text) ?? key();
-        keys.current.set(text, once);
-        const result = await sendChange({ ...change, key: once }).then(
-          () => {
-            keys.current.delete(text);
-            return "done";
-          },
-          (error) => {
-            if (answered(error)) keys.current.delete(text);
-            return error.message;
-          },
+        const result = await send.current(request(node)).then(
+          () => "done",
+          (error) => error.message,
         );
         found.set(node.uuid, result);
         setResults(new Map(found));
@@ -53,7 +42,7 @@ function useEach(nodes: Json[], request: (node: Json) => { method: string; path:
   const over = !busy && !left().length;
   /** For another act on all of the nodes. */
   const clear = () => {
-    keys.current.clear();
+    send.current = keeper();
     setResults(new Map());
   };
   return { results, clear, busy, send: over ? undefined : run, ...(!over && { request: copied }) };

@@ -1,11 +1,13 @@
 /** The dialog that enrolls a machine: its identity, and the properties of its driver. */
 import { useRef, useState } from "preact/hooks";
+import { examine, requestOf, setPorts } from "../state/machine";
 import { go, path } from "../state/route";
-import { answered, type Fault, get, key, sendChange } from "../wire/api";
+import { type Fault, keeper, sendChange } from "../wire/api";
 import { type Json } from "../wire/json";
 import { close } from "./dialog";
 import { Field, Select, typed } from "./fields";
 import { ActForm, useSend } from "./form";
+import { openMachines } from "./openers";
 import { lacking, PropertyFields } from "./properties";
 import { type Check, Checks, useDocument } from "./read";
 import { bdi, nodeAddress } from "./text";
@@ -16,16 +18,6 @@ import { nameOf } from "./words";
 const IDENTITY = ["name", "resource_class", "address"] as const;
 type Identity = Record<(typeof IDENTITY)[number], string>;
 const BLANK: Identity = { name: "", resource_class: "", address: "" };
-
-/** @returns the request that makes the node, or makes it like the form */
-function requestOf(made: Json | null, driver: string, identity: Identity, info: Json) {
-  const { name, resource_class } = identity;
-  const texts = Object.entries({ name, resource_class }).filter(([, value]) => value);
-  const body = { driver, ...Object.fromEntries(texts), driver_info: info } as Json;
-  if (!made) return { method: "POST", path: "/v1/nodes", body };
-  const operations = Object.entries(body).map(([field, value]) => ({ op: "add", path: `/${field}`, value }));
-  return { method: "PATCH", path: path("nodes", made.uuid), body: operations };
-}
 
 export function Enroll() {
   const [chosen, setChosen] = useState("");
@@ -38,19 +30,15 @@ export function Enroll() {
     fault: null as Fault | null,
     checks: null as Check[] | null,
   });
-  const once = useRef(key());
-  const ported = useRef("");
+  const send = useRef(keeper());
+  const ported = useRef(new Map() as Map<string, string>);
   const drivers = useDocument("/v1/drivers");
   const names = (drivers.body?.drivers ?? []).map((one: Json) => one.name);
   const driver = chosen || names[0];
   const properties = useDocument(driver ? path("drivers", driver, "properties", "detail") : null);
-  const request = requestOf(made, driver, identity, info);
-  const addPort = async ({ uuid }: Json) => {
-    const { address } = identity;
-    if (!address || ported.current === address) return;
-    await sendChange({ method: "POST", path: "/v1/ports", body: { node_uuid: uuid, address } });
-    ported.current = address;
-  };
+  const { address, ...fields } = identity;
+  const request = requestOf(made?.uuid ?? null, { ...fields, driver, driver_info: info });
+  const addPort = ({ uuid }: Json) => setPorts(send.current, uuid, address ? [address] : [], ported.current);
   const sending = useSend(request, ({ body }) => {
     addPort(body).catch((fault: Fault) =>
       say(`The port was refused: ${fault.message}`, { to: location.hash, failed: true }),
@@ -58,18 +46,14 @@ export function Enroll() {
     go(nodeAddress(body));
     say("The node is enrolled.");
   });
-  const examine = async () => {
+  const look = async () => {
     setCheck({ busy: true, fault: null, checks: null });
     try {
-      const { body } = await sendChange({ ...request, key: once.current });
-      once.current = key();
+      const { body } = await send.current(request);
       setMade(body);
       await addPort(body);
-      const found = await get(`/v1/doctor?node=${body.uuid}`);
-      const checks = found.body.checks.filter((one: Check) => one.where?.startsWith("node "));
-      setCheck({ busy: false, fault: null, checks });
+      setCheck({ busy: false, fault: null, checks: await examine(body.uuid) });
     } catch (error) {
-      if (answered(error as Fault)) once.current = key();
       setCheck({ busy: false, fault: error as Fault, checks: null });
     }
   };
@@ -99,12 +83,16 @@ export function Enroll() {
     ready: can,
     more: (
       <>
-        {made && (
+        {made ? (
           <button type="button" onClick={discard}>
             Discard
           </button>
+        ) : (
+          <button type="button" onClick={openMachines}>
+            Many machines…
+          </button>
         )}
-        <button type="button" disabled={!can} onClick={examine}>
+        <button type="button" disabled={!can} onClick={look}>
           {check.checks ? "Check again" : "Check the BMC"}
         </button>
       </>

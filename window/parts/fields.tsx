@@ -18,6 +18,13 @@ export const Field = ({
   </label>
 );
 
+/** @returns attributes of an input: that of a secret shows and keeps nothing */
+export const hiding = (hidden: boolean): Record<string, any> => ({
+  type: hidden ? "password" : "text",
+  autocomplete: hidden ? "new-password" : "off",
+  spellcheck: false,
+});
+
 export const Checkbox = ({
   label,
   on,

@@ -6,6 +6,7 @@ import { lazy } from "./lazy";
 import { nameOf, verb } from "./words";
 
 const Enroll = lazy(async () => (await import("./enroll")).Enroll);
+const Machines = lazy(async () => (await import("./machines")).Machines);
 const VerbDialog = lazy(async () => (await import("./plan")).VerbDialog);
 const Stop = lazy(async () => (await import("./stop")).Stop);
 const HoldOne = lazy(async () => (await import("./holds")).HoldOne);
@@ -21,6 +22,10 @@ export function openSettings(props: { own: string; reload: () => void }) {
 
 export function openEnroll() {
   show(() => <Enroll />);
+}
+
+export function openMachines() {
+  show(() => <Machines />);
 }
 
 /**

@@ -14,6 +14,7 @@ import {
   openEnroll,
   openHold,
   openLift,
+  openMachines,
   openMaintenance,
   openPower,
   openRetirement,
@@ -100,7 +101,11 @@ function actsAnywhere(wanted: string): Entry[] {
       act: () => go(href("/v1/nodes", { provision_state: from.join() })),
     }),
   );
-  const all = [{ label: "Enroll…", hint: "act", act: openEnroll }, ...verbs];
+  const enrolls = [
+    { label: "Enroll…", hint: "act", act: openEnroll },
+    { label: "Enroll many machines…", hint: "act", act: openMachines },
+  ];
+  const all = [...enrolls, ...verbs];
   return wanted ? all.filter((entry) => entry.label.toLowerCase().startsWith(wanted)) : [];
 }
 

@@ -1,7 +1,7 @@
 /** Fields of driver_info as the driver describes them, by group. */
 import { secret } from "../wire/curl";
 import { type Json, withValue } from "../wire/json";
-import { Field, typed } from "./fields";
+import { Field, hiding, typed } from "./fields";
 
 /** What `GET /v1/drivers/NAME/properties/detail` says of one key. */
 export type Property = {
@@ -54,23 +54,26 @@ const textOf = (value: unknown) =>
 
 /**
  * The fields of all groups. A secret has no value to read: an empty field leaves it as it is.
- * @param props `info`: driver_info as it is typed; `known`: as it is stored
+ * @param props `info`: driver_info as it is typed; `known`: as it is stored; `open`: groups that are
+ *   not folded
  */
 export function PropertyFields({
   properties,
   info,
   known = {},
+  open = OPEN,
   onInput,
 }: {
   properties: Properties;
   info: Json;
   known?: Json;
+  open?: string[];
   onInput: (info: Json) => unknown;
 }) {
   return (
     <>
       {grouped(properties).map(([group, names]) => (
-        <details open={OPEN.includes(group)} key={group}>
+        <details open={open.includes(group)} key={group}>
           <summary>{group}</summary>
           <div class="form-grid">
             {names.map((name) => {
@@ -83,9 +86,7 @@ export function PropertyFields({
                   key={name}
                   title={about.description}
                   required={about.required}
-                  type={hidden ? "password" : "text"}
-                  autocomplete={hidden ? "new-password" : "off"}
-                  spellcheck={false}
+                  {...hiding(hidden)}
                   placeholder={kept || (about.example ?? about.default ?? "")}
                   value={hidden ? (info[name] ?? "") : textOf(info[name])}
                   onInput={typed((text) => onInput(withValue(info, name, valueOf(text, group) as string)))}

@@ -302,6 +302,24 @@ export async function sendChange({
   }
 }
 
+/** @returns a function that sends changes: one of which no answer came has the same key the next time */
+export function keeper() {
+  const keys = new Map<string, string>();
+  return async (change: Parameters<typeof sendChange>[0]): Promise<Answer> => {
+    const text = JSON.stringify(change);
+    const once = keys.get(text) ?? key();
+    keys.set(text, once);
+    try {
+      const answer = await sendChange({ ...change, key: once });
+      keys.delete(text);
+      return answer;
+    } catch (error) {
+      if (answered(error as Fault)) keys.delete(text);
+      throw error;
+    }
+  };
+}
+
 /** @returns the same request may be answered a little later */
 export const passing = ({ status }: Fault): boolean => !status || status >= 500;
 

@@ -1,0 +1,348 @@
+/** The dialog that enrolls many machines: a table from a spreadsheet or a file. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Enrolling, type Machine } from "../state/enrolling";
+import { readKnown } from "../state/machine";
+import { path } from "../state/route";
+import {
+  cells,
+  type Field as Kind,
+  fieldsOf,
+  type Goal,
+  goalOf,
+  GOALS,
+  guess,
+  hasHead,
+  textOf,
+  type Values,
+  valuesOf,
+} from "../state/sheet";
+import { type Fault } from "../wire/api";
+import { type Json } from "../wire/json";
+import { Confirm, NUMBER } from "./confirm";
+import { Checkbox, Select, typed } from "./fields";
+import { ActForm } from "./form";
+import { openEnroll } from "./openers";
+import { lacking, PropertyFields, valueOf } from "./properties";
+import { useDocument } from "./read";
+import { Rows } from "./rows";
+import { bdi } from "./text";
+import { many, visible } from "./words";
+
+const LONGEST_HEAD = 40;
+
+/** A table as it was read, and what its columns are. */
+interface Sheet {
+  rows: string[][];
+  /** whether the first row has the names of the columns */
+  head: boolean;
+  columns: string[];
+}
+
+const bodyOf = ({ rows, head }: Sheet) => (head ? rows.slice(1) : rows);
+
+/** @returns the table with columns by their names, or by their values */
+function sheetOf(rows: string[][], fields: Kind[], head = hasHead(rows, fields)): Sheet {
+  const columns = guess(head ? (rows[0] ?? []) : null, head ? rows.slice(1) : rows, fields);
+  return { rows, head, columns };
+}
+
+const mapped = (all: Json, to: (value: any, name: string) => unknown): Json =>
+  Object.fromEntries(Object.entries(all).map(([name, value]) => [name, to(value, name)]));
+
+export function Machines() {
+  const [work] = useState(() => new Enrolling());
+  const [chosen, setChosen] = useState("");
+  const [info, setInfo] = useState({} as Json);
+  const [goal, setGoal] = useState<Goal>("enroll");
+  const [sheet, setSheet] = useState(null as Sheet | null);
+  const [fault, setFault] = useState("");
+  const [known, setKnown] = useState("reading" as "reading" | "read" | Fault);
+  /** How many machines the user has confirmed to erase. */
+  const [sure, setSure] = useState(0);
+  const drivers = useDocument("/v1/drivers");
+  const names = (drivers.body?.drivers ?? []).map((one: Json) => one.name);
+  const driver = chosen || names[0];
+  const properties = useDocument(driver ? path("drivers", driver, "properties", "detail") : null);
+  const fields = useMemo(() => fieldsOf(properties.body ?? {}), [properties.body]);
+  // Rows may have what is missing here.
+  const common = useMemo(
+    () => mapped(properties.body ?? {}, (one) => ({ ...one, required: false })),
+    [properties.body],
+  );
+  const way = useMemo(() => {
+    const about = properties.body ?? {};
+    const infoOf = (values: Values): Json => {
+      const own = Object.entries(values).filter(([name]) => about[name]);
+      return {
+        ...info,
+        ...mapped(Object.fromEntries(own), (text, name) => valueOf(text, about[name].group)),
+      };
+    };
+    const faultOf = (values: Values) => {
+      const [missing] = lacking(about, infoOf(values));
+      if (missing) return `${missing} is missing.`;
+      const { goal: word } = values;
+      return word && !goalOf(word) ? `How far: ${word} is not one of ${GOALS.join(", ")}.` : "";
+    };
+    return { driver, infoOf, faultOf };
+  }, [properties.body, driver, info]);
+
+  useEffect(() => {
+    const abort = new AbortController();
+    readKnown(abort.signal).then(
+      (found) => (work.judge(undefined, found), setKnown("read")),
+      (error) => abort.signal.aborted || setKnown(error),
+    );
+    return () => (abort.abort(), work.stop());
+  }, []);
+  useLeaving(work);
+  useEffect(() => work.judge(way), [way]);
+
+  const show = (next: Sheet) => {
+    setSheet(next);
+    const rows = bodyOf(next).map((row) => valuesOf(row, next.columns, fields));
+    work.load(rows, (values) => goalOf(values.goal ?? "") ?? goal);
+    work.judge(way);
+  };
+  const read = (text: string) => {
+    try {
+      const rows = cells(text);
+      setFault(rows.length ? "" : "The table is empty.");
+      if (rows.length) show(sheetOf(rows, fields));
+    } catch (error) {
+      setFault((error as Error).message);
+    }
+  };
+  // Another driver has other columns.
+  useEffect(() => {
+    if (sheet && properties.body) show(sheetOf(sheet.rows, fields, sheet.head || undefined));
+  }, [fields]);
+
+  void work.moved.value;
+  const rows = work.rows.value;
+  const count = (...stages: Machine["stage"][]) =>
+    rows.filter((row) => stages.includes(row.value.stage)).length;
+  const ready = rows.filter((row) => row.value.stage === "ready");
+  const started = rows.some((row) => row.value.tried || row.value.stage === "waiting");
+  const erased = ready.filter((row) => row.value.goal === "available").length;
+  useEffect(() => setSure(0), [erased]);
+  const waits = known === "reading" || !properties.body;
+  const act = {
+    title: "Enroll many machines",
+    fault: drivers.fault ?? properties.fault,
+    button: `Enroll ${many(ready.length, "machine")}`,
+    ready: ready.length > 0 && !waits && (!erased || sure === erased),
+    send: rows.length && !(started && !ready.length) ? () => (setSure(0), work.start()) : undefined,
+    more: !sheet && (
+      <button type="button" onClick={openEnroll}>
+        One machine…
+      </button>
+    ),
+  };
+  const aimAll = (next: Goal) => {
+    setGoal(next);
+    for (const row of rows) work.aim(row, next);
+  };
+  return (
+    <ActForm {...act}>
+      <div class="machines">
+        {!sheet && <Source onText={read} fields={fields} />}
+        <div class="form-grid">
+          <Select
+            label="Driver of all"
+            value={driver}
+            onChange={(next) => (setChosen(next), setInfo({}))}
+            choices={started ? [driver] : names}
+          />
+          <Select label="How far" value={goal} onChange={aimAll as any} choices={GOALS} />
+        </div>
+        {fault && (
+          <p class="wrong" role="alert">
+            {fault}
+          </p>
+        )}
+        {properties.body && (
+          <details>
+            <summary>The same for all machines{started && " that are begun from now on"}</summary>
+            <PropertyFields properties={common} info={info} onInput={setInfo} open={[]} />
+          </details>
+        )}
+        {sheet && (
+          <>
+            <Columns sheet={sheet} fields={fields} fixed={started} onChange={show} />
+            {known === "reading" && <p role="status">The machines that exist are read.</p>}
+            {typeof known === "object" && (
+              <p class="wrong">Which machines exist could not be read: {bdi(known.message)}</p>
+            )}
+            <Rows work={work} rows={rows} fields={fields} columns={sheet.columns} />
+            <p role="status">
+              {[
+                [count("ready"), "ready"],
+                [count("wrong"), "to correct"],
+                [count("left"), "left out"],
+                [count("waiting"), "waiting"],
+                [count("busy"), "under way"],
+                [count("cleaning"), "cleaning"],
+                [count("done"), "done"],
+                [count("failed"), "failed"],
+                [count("discarded"), "discarded"],
+              ]
+                .filter(([number]) => number)
+                .map(([number, word]) => `${number} ${word}`)
+                .join(", ")}
+            </p>
+            {started ? (
+              <p class="small">
+                Nodes that are created stay when this page closes, those that are not done in the state
+                enroll. Machines that wait are not begun. The table and its passwords are in the memory of
+                this page alone.
+              </p>
+            ) : (
+              <p class="small">Nothing is created yet. The table is in the memory of this page alone.</p>
+            )}
+            {erased > 0 && (
+              <Confirm
+                key={erased}
+                kind="name"
+                name={String(erased)}
+                what={NUMBER}
+                does="cleans, and so erases, the disks of"
+                on={many(erased, "machine")}
+                onSure={(yes) => setSure(yes ? erased : 0)}
+              />
+            )}
+          </>
+        )}
+      </div>
+    </ActForm>
+  );
+}
+
+/** Keep a table from being lost by Escape, by a reload, or by the end of the page. */
+function useLeaving(work: Enrolling) {
+  useEffect(() => {
+    const unfinished = () =>
+      work.rows.value.some(({ value }) => !["done", "discarded"].includes(value.stage));
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key === "Escape" && unfinished()) event.preventDefault();
+    };
+    const onLeave = (event: Event) => {
+      if (unfinished()) event.preventDefault();
+    };
+    addEventListener("keydown", onKey, { capture: true });
+    addEventListener("beforeunload", onLeave);
+    return () => {
+      removeEventListener("keydown", onKey, { capture: true });
+      removeEventListener("beforeunload", onLeave);
+    };
+  }, []);
+}
+
+/** Where a table comes from. What is pasted or dropped is read at once and never shown as it is. */
+function Source({ onText, fields }: { onText: (text: string) => void; fields: Kind[] }) {
+  const area = useRef(null as HTMLTextAreaElement | null);
+  const [some, setSome] = useState(false);
+  const take = async (data: DataTransfer | null) => {
+    const [file] = data?.files ?? [];
+    onText(file ? textOf(new Uint8Array(await file.arrayBuffer())) : (data?.getData("text/plain") ?? ""));
+  };
+  const onTransfer = (data: DataTransfer | null, event: Event) => {
+    event.preventDefault();
+    void take(data);
+  };
+  const press = () => {
+    const text = area.current?.value ?? "";
+    if (area.current) area.current.value = "";
+    setSome(false);
+    onText(text);
+  };
+  return (
+    <>
+      <label class="block">
+        Rows of a spreadsheet, with tabs, commas or semicolons
+        <textarea
+          ref={area}
+          rows={4}
+          autocomplete="off"
+          spellcheck={false}
+          placeholder="Paste them here"
+          onPaste={(event) => onTransfer(event.clipboardData, event)}
+          onDrop={(event) => onTransfer(event.dataTransfer, event)}
+          onInput={typed((text) => setSome(!!text.trim()))}
+        />
+      </label>
+      <p class="actions">
+        {some && (
+          <button type="button" onClick={press}>
+            Read the table
+          </button>
+        )}
+        <label>
+          File{" "}
+          <input
+            type="file"
+            accept=".csv,.tsv,.txt,text/csv,text/plain"
+            onChange={({ currentTarget: { files } }) => void take({ files } as unknown as DataTransfer)}
+          />
+        </label>
+      </p>
+      <p class="small">
+        The first row may have names of columns, such as{" "}
+        {[
+          "name",
+          ...fields.filter(({ required, secret: hidden }) => required || hidden).map(({ name }) => name),
+        ].join(", ")}
+        , MAC, class.
+      </p>
+    </>
+  );
+}
+
+/** What each column of the table is. */
+function Columns({
+  sheet,
+  fields,
+  fixed,
+  onChange,
+}: {
+  sheet: Sheet;
+  fields: Kind[];
+  fixed: boolean;
+  onChange: (sheet: Sheet) => void;
+}) {
+  const { columns, head, rows } = sheet;
+  const choose = (at: number, name: string) => {
+    // A field has one column.
+    const others = columns.map((other) => (other === name ? "" : other));
+    onChange({ ...sheet, columns: others.with(at, name) });
+  };
+  const title = (at: number) => {
+    const name = head ? visible(rows[0]?.[at] ?? "").slice(0, LONGEST_HEAD) : "";
+    return name || `column ${at + 1}`;
+  };
+  const unused = columns.filter((name) => !name).length;
+  return (
+    <details open={!fixed}>
+      <summary>Columns{unused > 0 && `, ${unused} left out`}</summary>
+      <Checkbox
+        label="The first row has the names of the columns"
+        on={head}
+        onChange={(on) => fixed || onChange(sheetOf(rows, fields, on))}
+      />
+      <div class="form-grid" role="group" aria-label="Columns">
+        {columns.map((column, at) => (
+          <Select
+            label={title(at)}
+            value={column}
+            onChange={(name) => choose(at, name)}
+            choices={
+              fixed
+                ? [column || "left out"]
+                : [["", "left out"], ...fields.map(({ name, label }) => [name, label] as const)]
+            }
+          />
+        ))}
+      </div>
+    </details>
+  );
+}

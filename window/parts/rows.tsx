@@ -1,0 +1,181 @@
+/** Rows of the table of machines that are enrolled, with what each does, and its acts. */
+import { type Signal } from "@preact/signals";
+import { useState } from "preact/hooks";
+import { type Enrolling, type Machine } from "../state/enrolling";
+import { ofBmc } from "../state/machine";
+import { href, path } from "../state/route";
+import { type Field as Kind, type Goal, GOALS, type Values } from "../state/sheet";
+import { hiding, typed } from "./fields";
+import { bdi, Result, State } from "./text";
+import { visible } from "./words";
+
+const HIDDEN = "••••••";
+/** Words of the checks that a row shows even if they are ok. */
+const CHECKS: Record<string, string> = { bmc_tls: "TLS", bmc_login: "login", power: "power" };
+
+export function Rows({
+  work,
+  rows,
+  fields,
+  columns,
+}: {
+  work: Enrolling;
+  rows: Signal<Machine>[];
+  fields: Kind[];
+  columns: string[];
+}) {
+  const shown = fields.filter(({ name }) => columns.includes(name) && name !== "goal");
+  return (
+    <div class="scroll" tabindex={0} role="region" aria-label="Machines">
+      <table>
+        <thead>
+          <tr>
+            {["Row", ...shown.map(({ label }) => label), "How far", "Checks", "State", ""].map((title) => (
+              <th scope="col">{title || <span class="unseen">Acts</span>}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, at) => (
+            <Row key={row.peek().uuid} work={work} row={row} number={at + 1} fields={shown} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({
+  work,
+  row,
+  number,
+  fields,
+}: {
+  work: Enrolling;
+  row: Signal<Machine>;
+  number: number;
+  fields: Kind[];
+}) {
+  const machine = row.value;
+  const { values, stage, goal, text, checks, state, made, uuid } = machine;
+  const [typing, setTyping] = useState(null as Values | null);
+  const save = () => {
+    const kept = Object.entries(typing ?? {}).filter(([, value]) => value.trim());
+    setTyping(null);
+    work.put(row, { values: Object.fromEntries(kept), stage: "ready", text: "" });
+    work.judge();
+  };
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault(); // It would begin all rows.
+    save();
+  };
+  const fixed = ["busy", "cleaning", "waiting", "discarded"].includes(stage);
+  const correct = { label: "Correct", does: () => setTyping(values) };
+  const discard = { label: "Discard", does: () => void work.discard(row) };
+  const again = { label: "Try again", does: () => work.again(row) };
+  const leave = {
+    label: "Leave out",
+    does: () => (work.put(row, { stage: "left", text: "" }), work.judge()),
+  };
+  const take = { label: "Take in", does: () => (work.put(row, { stage: "ready", text: "" }), work.judge()) };
+  const anyway = { label: "Enroll anyway", does: () => (work.put(row, { allowed: true }), work.judge()) };
+  const exists = stage === "wrong" && text.includes(" has th");
+  const acts: Partial<Record<Machine["stage"], (typeof correct)[]>> = {
+    ready: [correct, made ? discard : leave],
+    wrong: [correct, ...(exists ? [anyway] : []), leave],
+    left: [take],
+    failed: [again, correct, discard],
+  };
+  const label = `Row ${number}`;
+  return (
+    <tr data-stage={stage}>
+      <td data-label="Row">
+        {made ? (
+          <a href={href(path("nodes", uuid))} target="_blank" rel="noopener">
+            {number}
+          </a>
+        ) : (
+          String(number)
+        )}
+      </td>
+      {fields.map(({ name, label: title, secret: hidden }) => (
+        <td data-label={title}>
+          {typing ? (
+            <input
+              aria-label={`${label}: ${title}`}
+              {...hiding(hidden)}
+              value={typing[name] ?? ""}
+              onKeyDown={onKey}
+              onInput={typed((value) => setTyping({ ...typing, [name]: value }))}
+            />
+          ) : hidden ? (
+            values[name] && HIDDEN
+          ) : (
+            values[name] && bdi(values[name])
+          )}
+        </td>
+      ))}
+      <td data-label="How far">
+        {fixed ? (
+          goal
+        ) : (
+          <select aria-label={`${label}: how far`} onChange={typed((next) => work.aim(row, next as Goal))}>
+            {GOALS.map((name) => (
+              <option value={name} selected={name === goal}>
+                {name}
+              </option>
+            ))}
+          </select>
+        )}
+      </td>
+      <td data-label="Checks">
+        {checks
+          .filter((check) => CHECKS[check.name] || (check.status === "failed" && ofBmc(check)))
+          .map(({ name, status, text: says }) => (
+            <span class="check" title={visible(says)}>
+              <Result result={status} word={false} /> {CHECKS[name] ?? name}{" "}
+            </span>
+          ))}
+      </td>
+      <td data-label="State">
+        {stage === "failed" || stage === "wrong" ? (
+          <Result result="failed" word={false} />
+        ) : (
+          stage === "done" && <Result result="done" word={false} />
+        )}{" "}
+        {state ? (
+          <State state={state} />
+        ) : (
+          ["ready", "left", "waiting", "discarded"].includes(stage) && STAGES[stage]
+        )}{" "}
+        {text && <span class={stage === "failed" || stage === "wrong" ? "wrong" : "small"}>{bdi(text)}</span>}
+      </td>
+      <td class="actions">
+        {typing ? (
+          <>
+            <button type="button" onClick={save} aria-label={`${label}: Keep`}>
+              Keep
+            </button>
+            <button type="button" onClick={() => setTyping(null)} aria-label={`${label}: Back`}>
+              Back
+            </button>
+          </>
+        ) : (
+          (acts[stage] ?? []).map(({ label: word, does }) => (
+            <button type="button" onClick={does} aria-label={`${label}: ${word}`}>
+              {word}
+            </button>
+          ))
+        )}
+      </td>
+    </tr>
+  );
+}
+
+const STAGES: Record<string, string> = {
+  ready: "ready",
+  left: "left out",
+  waiting: "waits for its turn",
+  discarded: "discarded",
+};

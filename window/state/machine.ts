@@ -1,0 +1,88 @@
+/** Requests that make a machine and check it, and the machines that exist. */
+import { type Fault, get, type keeper, pages, sleep } from "../wire/api";
+import { type Answers } from "../wire/documents";
+import { type Json } from "../wire/json";
+import { path } from "./route";
+import { bmcOf, know, type Known, macsOf, nobody } from "./sheet";
+
+export type Check = Answers["/v1/doctor"]["checks"][number];
+
+type Send = ReturnType<typeof keeper>;
+
+/**
+ * @param made its UUID if the node exists
+ * @param fields of the node; what is empty is left out
+ * @returns the request that makes the node, or makes it like these
+ */
+export function requestOf(made: string | null, fields: Json) {
+  const body = Object.fromEntries(Object.entries(fields).filter(([, value]) => value)) as Json;
+  if (!made) return { method: "POST", path: "/v1/nodes", body };
+  const operations = Object.entries(body).map(([field, value]) => ({ op: "add", path: `/${field}`, value }));
+  return { method: "PATCH", path: path("nodes", made), body: operations };
+}
+
+/**
+ * Give a node these ports.
+ * @param made UUIDs of the ports that it has by their address; changed at once
+ */
+export async function setPorts(send: Send, node: string, addresses: string[], made: Map<string, string>) {
+  for (const [address, uuid] of made) {
+    if (addresses.includes(address)) continue;
+    await send({ method: "DELETE", path: path("ports", uuid) });
+    made.delete(address);
+  }
+  for (const address of addresses) {
+    if (made.has(address)) continue;
+    const { body } = await send({ method: "POST", path: "/v1/ports", body: { node_uuid: node, address } });
+    made.set(address, body.uuid);
+  }
+}
+
+/** After this time something is asked for again that the service has no room for. */
+const FULL_MS = 5000;
+
+/** Repeat a request while the service is too busy for it. */
+export async function whenFree<Result>(
+  ask: () => Promise<Result>,
+  onBusy: (text: string) => void,
+  stopped: () => boolean,
+) {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      const { status, message, retryAfter } = error as Fault;
+      if (status !== 503 || stopped()) throw error;
+      onBusy(message);
+      await sleep(retryAfter * 1000 || FULL_MS);
+    }
+  }
+}
+
+/** @returns what doctor finds about a node */
+export async function examine(
+  node: string,
+  onBusy: (text: string) => void = () => undefined,
+  stopped: () => boolean = () => false,
+): Promise<Check[]> {
+  const { body } = await whenFree(() => get(`/v1/doctor?node=${node}`), onBusy, stopped);
+  return body.checks.filter((check: Check) => check.where?.startsWith("node "));
+}
+
+/** Checks of the way to the BMC; what fails in others does not keep a machine from being managed. */
+export const ofBmc = ({ name }: Check) => /^(bmc_.*|ipmitool|power)$/.test(name);
+
+/** @returns the machines that exist, as far as the caller may read them */
+export async function readKnown(abort: AbortSignal): Promise<Known> {
+  const known = nobody();
+  const names = new Map<string, string>();
+  for await (const nodes of pages("/v1/nodes?fields=uuid,name,driver_info&limit=1000", "nodes", abort))
+    for (const { uuid, name, driver_info: info } of nodes) {
+      names.set(uuid, name ?? uuid);
+      know({ name: name ?? "", macs: [], bmc: bmcOf(info ?? {}) }, name ?? uuid, known);
+    }
+  for await (const ports of pages("/v1/ports?fields=address,node_uuid&limit=1000", "ports", abort))
+    for (const { address, node_uuid: node } of ports)
+      know({ name: "", macs: macsOf(address), bmc: "" }, names.get(node) ?? node, known);
+  return known;
+}
