@@ -14,6 +14,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import RowView
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import limits, nodes, ports, resources, runs, sweeps
+from ironic_lite.db.tables import models
 from tests.support.database_rows import NOON, add_node, get_node, insert_run, lock_node, new_uuid
 from tests.support.statements import count_statements
 
@@ -296,7 +297,7 @@ def test_overdue_are_the_free_nodes_that_wait_too_long(database: Database) -> No
     assert named(rows, uuids) == ["older", "old", "retired"]
 
 
-def test_ports_of_standing_nodes_have_a_number_and_a_time(database: Database) -> None:
+def test_ports_of_standing_nodes_change_with_their_number_and_times(database: Database) -> None:
     uuids = {
         "two": add_node(database, provision_state="active"),
         "none": add_node(database, provision_state="active"),
@@ -312,10 +313,24 @@ def test_ports_of_standing_nodes_have_a_number_and_a_time(database: Database) ->
             ports.insert(conn, {**row, "node_uuid": uuids[name]})
 
     database.write(add)
-    rows = database.read(lambda conn: sweeps.standing(conn, states=["active"], limit=9))
-    found = [(row["ports"], row["ports_at"]) for row in rows]
-    assert named(rows, uuids) == ["two", "none", "other"]
-    assert found == [(2, NOON + MINUTE), (0, None), (None, None)]
+
+    def read() -> list[str | None]:
+        rows = database.read(lambda conn: sweeps.standing(conn, states=["active"], limit=9))
+        assert named(rows, uuids) == ["two", "none", "other"]
+        return [row["ports"] for row in rows]
+
+    found = [read()]
+    assert (found[0][0] or "").startswith(f"2{NOON + MINUTE:%Y-%m-%d %H:%M:%S}.123456")
+    assert found[0][1:] == [None, None]
+    later = {"updated_at": NOON + MINUTE + datetime.timedelta(microseconds=1)}
+    one = models.ports.c.address == "52:54:00:00:00:00"
+    for change in (
+        models.ports.update().where(one).values(later),
+        models.ports.delete().where(one),
+    ):
+        database.write(lambda conn, change=change: conn.execute(change))  # type: ignore[misc]
+        found.append(read())
+    assert len({one[0] for one in found}) == 3
 
 
 def test_busy_nodes_without_a_lock_and_all_locks_are_found(database: Database) -> None:

@@ -64,7 +64,7 @@ class Stamp(NamedTuple):
 
     moved: datetime.datetime | None
     console: bool
-    ports: tuple[int | None, datetime.datetime | None]
+    ports: str | None
 
 
 class Waiting(NamedTuple):
@@ -107,23 +107,26 @@ class LocalState:
 
     def sweep(self) -> None:
         """Have new nodes of this conductor checked, without waiting for the result."""
-        mine = [row for row in self._standing_nodes() if self._ownership.mine(row)]
-        mine.sort(key=_row_urgency)
-        seen = {row["uuid"]: Waiting(row["uuid"], _row_stamp(row), row["owner"]) for row in mine}
-        idle = {
-            row["uuid"]
-            for row in mine
+        seen: set[str] = set()
+        new: dict[str, sweeps.Standing] = {}
+        for row in filter(self._ownership.mine, self._standing_nodes()):
+            seen.add(row["uuid"])
+            if self._settled.get(row["uuid"]) != _row_stamp(row):
+                new[row["uuid"]] = row
+        idle = [
+            uuid
+            for uuid, row in new.items()
             if row["provision_state"] not in STATES and not row["console_enabled"]
-        }
-        new = [uuid for uuid in idle if self._settled.get(uuid) != seen[uuid].stamp]
-        done = list(self._without_media(new))
+        ]
+        done = list(self._without_media(idle))
         with self._guard:
-            self._settled = {one: self._settled[one] for one in seen.keys() & self._settled.keys()}
-            self._settled |= {uuid: seen[uuid].stamp for uuid in done}
+            for uuid in self._settled.keys() - seen:
+                del self._settled[uuid]
+            self._settled |= {uuid: _row_stamp(new[uuid]) for uuid in done}
             self._left = [
-                one
-                for uuid, one in seen.items()
-                if self._settled.get(uuid) != one.stamp and uuid not in self._under_way
+                Waiting(uuid, _row_stamp(row), row["owner"])
+                for uuid, row in sorted(new.items(), key=lambda one: _row_urgency(one[1]))
+                if self._settled.get(uuid) != _row_stamp(row) and uuid not in self._under_way
             ]
             most: int = self._tasks.runtime.conf.conductor.periodic_max_workers
             wanted = min(len(self._left), most - self._workers)
@@ -259,8 +262,7 @@ def _needs_console(task: Task) -> bool:
 
 
 def _row_stamp(row: JsonView) -> Stamp:
-    ports = (row["ports"], row["ports_at"])
-    return Stamp(row["provision_updated_at"], bool(row["console_enabled"]), ports)
+    return Stamp(row["provision_updated_at"], bool(row["console_enabled"]), row["ports"])
 
 
 def _row_urgency(row: JsonView) -> int:

@@ -63,15 +63,14 @@ class LockedNode(SweptNode):
 class Standing(SweptNode):
     """A node that may have files or a program on its conductor.
 
-    ``ports`` is the number of its ports, ``ports_at`` the time of their last change.
+    ``ports`` changes with its ports: their number and the time of their last change.
     """
 
     id: int
     provision_updated_at: datetime.datetime | None
     console_enabled: bool
     owner: str | None
-    ports: int | None
-    ports_at: datetime.datetime | None
+    ports: str | None
 
 
 class NodeNotes(TypedDict):
@@ -174,17 +173,11 @@ _OWN = (
 _STANDING_COLUMNS = tuple(Standing.__annotations__)
 _PORT = models.ports.c
 _LAST_CHANGE = sa.func.max(sa.func.coalesce(_PORT.updated_at, _PORT.created_at))
-
-
-def _of_ports(value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Return a value of a node's ports, in some states only."""
-    of_node = sa.select(value).where(_PORT.node_uuid == _NODE.uuid).scalar_subquery()
-    return sa.case((_IN_STATES, of_node), else_=sa.null())
-
-
+_PORTS = sa.cast(sa.func.count(), sa.String(20)) + sa.cast(_LAST_CHANGE, sa.String(32))
+_OF_PORTS = sa.select(_PORTS).where(_PORT.node_uuid == _NODE.uuid).scalar_subquery()
 _STANDING = (
-    _select_nodes(_STANDING_COLUMNS[:-2], _AFTER, _USUALLY_FREE)
-    .add_columns(_of_ports(sa.func.count()), _of_ports(_LAST_CHANGE))
+    _select_nodes(_STANDING_COLUMNS[:-1], _AFTER, _USUALLY_FREE)
+    .add_columns(sa.case((_IN_STATES, _OF_PORTS), else_=sa.null()))
     .order_by(_NODE.id)
 )
 _NOTES_COLUMNS = tuple(NodeNotes.__annotations__)
