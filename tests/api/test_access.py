@@ -654,9 +654,9 @@ def _ask(api: Client, route: expose.Route, ident: str, node: str) -> Response:
     queries = {"/nodes/validate": f"?node={ident}", "/stats/nodes": "?by=provision_state"}
     queries["/search"] = "?q=ab"
     query = queries.get(route.path, "")
+    place = place.replace("{node_ident}", ident)
     if any(name == "node_ident" for name, _, _ in route.arguments):
-        query = "" if "{node_ident}" in place else f"?node_ident={ident}"
-        place = place.replace("{node_ident}", ident)
+        query = f"?node_ident={ident}"
     if place.endswith("vendor_passthru"):
         query = "?method=x"
     body: Any = {} if route.method in {"POST", "PUT", "PATCH"} else None

@@ -21,7 +21,7 @@ from oslo_policy import policy as oslo_policy
 
 from ironic_lite.api import middleware, policy
 from ironic_lite.api.http import expose
-from ironic_lite.api.http.expose import _ROUTE
+from ironic_lite.api.http.expose import _ROUTES
 from ironic_lite.api.policy import enforcement
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine import session
@@ -43,7 +43,7 @@ def _routes() -> list[expose.Route]:
     found = []
     for each in whole_api.CONTROLLERS:
         methods = (getattr(each, name) for name in vars(each))
-        found += [getattr(method, _ROUTE) for method in methods if hasattr(method, _ROUTE)]
+        found += [route for method in methods for route in getattr(method, _ROUTES, ())]
     return found
 
 

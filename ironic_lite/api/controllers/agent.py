@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hmac
 import ipaddress
 import re
@@ -19,7 +18,7 @@ from ironic_lite.api.http import expose, refusals
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import node_lookup, queries, views
 from ironic_lite.api.service import Service
-from ironic_lite.api.validation import rules, types
+from ironic_lite.api.validation import rules
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
@@ -213,17 +212,6 @@ _MOST_ROUTES = 100_000
 _LONGEST_URL = 2048  # characters
 
 
-_ARGUMENTS = (types.word,) * 7
-_route = functools.partial(
-    expose.expose,
-    "POST",
-    since=_HEARTBEAT_SINCE,
-    status=HTTPStatus.ACCEPTED,
-    body=expose.TYPED,
-    limit=HEARTBEAT_LIMIT,
-)
-
-
 class Heartbeat(failed_attempts.Unauthenticated):
     """Heartbeats: the only requests that an agent starts by itself after its lookup."""
 
@@ -233,11 +221,18 @@ class Heartbeat(failed_attempts.Unauthenticated):
         self._routes: dict[str, tuple[float, Json]] = {}
 
     @failed_attempts.counted
-    @_route("/heartbeat/{ident}", *_ARGUMENTS)
+    @expose.expose(
+        "POST",
+        ("/heartbeat/{ident}", "/heartbeat"),
+        since=_HEARTBEAT_SINCE,
+        status=HTTPStatus.ACCEPTED,
+        body=expose.TYPED,
+        limit=HEARTBEAT_LIMIT,
+    )
     def beat(  # noqa: PLR0917  # the keys of the body; called by name
         self,
         request: Request,
-        ident: str,
+        node_ident: str,
         callback_url: str | None,
         agent_version: str | None = None,
         agent_token: str | None = None,
@@ -250,40 +245,13 @@ class Heartbeat(failed_attempts.Unauthenticated):
         The response is the same for a missing node, a node without a conductor and a wrong token.
         """
         values = agent_version, agent_token, agent_verify_ca, agent_status, agent_status_message
-        self._accept_heartbeat(request, ident, callback_url, values)
-
-    @failed_attempts.counted
-    @_route("/heartbeat", *_ARGUMENTS)
-    def beat_named(  # noqa: PLR0917  # the keys of the body; called by name
-        self,
-        request: Request,
-        node_ident: str,
-        callback_url: str | None,
-        agent_version: str | None = None,
-        agent_token: str | None = None,
-        agent_verify_ca: str | None = None,
-        agent_status: str | None = None,
-        agent_status_message: str | None = None,
-    ) -> None:
-        """Accept a heartbeat of the node that the body names."""
-        values = agent_version, agent_token, agent_verify_ca, agent_status, agent_status_message
-        self._accept_heartbeat(request, node_ident, callback_url, values)
-
-    def _accept_heartbeat(
-        self,
-        request: Request,
-        ident: str,
-        callback_url: str | None,
-        values: tuple[str | None, ...],
-    ) -> None:
-        """Accept a heartbeat with the values of `_NEWER`."""
         given = dict(zip(_NEWER, values, strict=True))
         if callback_url is None:
             raise errors.MissingParameter(path="callback_url")
         _check_body(request, given)
         self._check_url(callback_url)
         try:
-            self._hand_on(request, ident, callback_url=callback_url, **given)
+            self._hand_on(request, node_ident, callback_url=callback_url, **given)
         except errors.NotFound as why:
             missing = isinstance(why, errors.NodeNotFound)
             reason = failed_attempts.RefusalReason(

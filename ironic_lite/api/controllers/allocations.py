@@ -19,7 +19,7 @@ from ironic_lite.api.resources import (
     views,
 )
 from ironic_lite.api.resources.patches import Operations
-from ironic_lite.api.validation import rules, types
+from ironic_lite.api.validation import rules
 from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
@@ -161,17 +161,10 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         """Remove an allocation and free its node."""
         self.take_away(request, self.find(request, ident))
 
-    def outline(self, request: Request, body: Any) -> Json:
-        """Return the column values of a POST without the named node."""
-        named = isinstance(body, dict) and "node" in body
-        return super().outline(
-            request, {key: body[key] for key in body if key != "node"} if named else body
-        )
-
     def read(self, request: Request, body: object) -> Json:
         """Return the column values of a POST, and under ``node`` the named node or None."""
         rest, node = self._split_backfill(request, body)
-        given = self.outline(request, rest)
+        given = super().read(request, rest)
         given["resource_class"] = given.get("resource_class") or (node and node["resource_class"])
         if not given["resource_class"]:
             reason = "is mandatory, because nodes are chosen by their resource class"
@@ -272,7 +265,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
 class NodeAllocation(_Base):
     """The allocation of a node, under the path of the node."""
 
-    @expose.expose("GET", "/nodes/{ident}/allocation", types.word, since=_SINCE, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/allocation", since=_SINCE, raw_query=True)
     def show_of_node(self, request: Request, ident: str) -> Json:
         """Return the allocation of a node: all fields, or the requested ones."""
         queries.refuse_unknown(request.query, ("fields",))
@@ -286,7 +279,6 @@ class NodeAllocation(_Base):
     @expose.expose(
         "DELETE",
         "/nodes/{ident}/allocation",
-        types.word,
         since=_SINCE,
         status=HTTPStatus.NO_CONTENT,
         waits=True,

@@ -12,7 +12,7 @@ from ironic_lite import errors
 from ironic_lite.api.http import expose, refusals
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import bmc_orders, guards, node_lookup, preferred, queries
-from ironic_lite.api.validation import rules, types
+from ironic_lite.api.validation import rules
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import reports
 from ironic_lite.domain import fields, node_locks, vocabulary
@@ -65,7 +65,6 @@ class Bmc(expose.Controller):
     @expose.expose(
         "PUT",
         "/nodes/{ident}/management/inject_nmi",
-        types.word,
         since=bmc_orders.NMI_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
@@ -78,17 +77,12 @@ class Bmc(expose.Controller):
 
     # -- indicators --------------------------------------------------------------------------
 
-    @expose.expose("GET", "/nodes/{ident}/management/indicators", types.word)
+    @expose.expose("GET", "/nodes/{ident}/management/indicators")
     def lamps(self, request: Request, ident: str) -> IndicatorList:
         """List all indicators."""
         return self._list_indicators(request, ident, None)
 
-    @expose.expose(
-        "GET",
-        "/nodes/{ident}/management/indicators/{component}",
-        types.word,
-        types.word,
-    )
+    @expose.expose("GET", "/nodes/{ident}/management/indicators/{component}")
     def lamp_or_lamps(
         self, request: Request, ident: str, component: str
     ) -> IndicatorList | IndicatorState:
@@ -97,13 +91,7 @@ class Bmc(expose.Controller):
             return self._get_indicator(request, ident, *_split_indicator(component))
         return self._list_indicators(request, ident, _read_component(component))
 
-    @expose.expose(
-        "GET",
-        "/nodes/{ident}/management/indicators/{component}/{indicator}",
-        types.word,
-        types.word,
-        types.word,
-    )
+    @expose.expose("GET", "/nodes/{ident}/management/indicators/{component}/{indicator}")
     def lamp(self, request: Request, ident: str, component: str, indicator: str) -> IndicatorState:
         """Return the state of an indicator."""
         return self._get_indicator(request, ident, _read_component(component), indicator)
@@ -111,9 +99,6 @@ class Bmc(expose.Controller):
     @expose.expose(
         "PUT",
         "/nodes/{ident}/management/indicators/{component}",
-        types.word,
-        types.word,
-        types.word,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
         around=preferred.at_once,
@@ -125,10 +110,6 @@ class Bmc(expose.Controller):
     @expose.expose(
         "PUT",
         "/nodes/{ident}/management/indicators/{component}/{indicator}",
-        types.word,
-        types.word,
-        types.word,
-        types.word,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
         around=preferred.at_once,
@@ -178,7 +159,7 @@ class Bmc(expose.Controller):
 
     # -- virtual media -----------------------------------------------------------------------
 
-    @expose.expose("GET", "/nodes/{ident}/vmedia", types.word, since=bmc_orders.MEDIA_SINCE)
+    @expose.expose("GET", "/nodes/{ident}/vmedia", since=bmc_orders.MEDIA_SINCE)
     def media(self, request: Request, ident: str) -> list[Json]:
         """List the virtual drives, since 1.93; POST and DELETE have had the path since 1.89."""
         if request.version < _MEDIA_SHOWN_SINCE:
@@ -189,10 +170,6 @@ class Bmc(expose.Controller):
     @expose.expose(
         "POST",
         "/nodes/{ident}/vmedia",
-        types.word,
-        types.word,
-        types.word,
-        types.word,
         since=bmc_orders.MEDIA_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
@@ -219,9 +196,7 @@ class Bmc(expose.Controller):
 
     @expose.expose(
         "DELETE",
-        "/nodes/{ident}/vmedia",
-        types.word,
-        types.word,
+        ("/nodes/{ident}/vmedia", "/nodes/{ident}/vmedia/{device_types}"),
         since=bmc_orders.MEDIA_SINCE,
         status=HTTPStatus.NO_CONTENT,
         around=preferred.operation,
@@ -230,24 +205,6 @@ class Bmc(expose.Controller):
         self, request: Request, ident: str, device_types: str | None = None
     ) -> preferred.Accepted:
         """Detach images from the virtual drives in a comma-separated list, or from all."""
-        return self._detach_media(request, ident, device_types)
-
-    @expose.expose(
-        "DELETE",
-        "/nodes/{ident}/vmedia/{device_types}",
-        types.word,
-        types.word,
-        since=bmc_orders.MEDIA_SINCE,
-        status=HTTPStatus.NO_CONTENT,
-        around=preferred.operation,
-    )
-    def detach_named(self, request: Request, ident: str, device_types: str) -> preferred.Accepted:
-        """Detach images from the virtual drives that the path names."""
-        return self._detach_media(request, ident, device_types)
-
-    def _detach_media(
-        self, request: Request, ident: str, device_types: str | None
-    ) -> preferred.Accepted:
         given = None
         if device_types is not None:
             given = list(dict.fromkeys(one.strip().lower() for one in device_types.split(",")))
@@ -316,12 +273,12 @@ class Management(expose.Controller):
 
     # -- validation --------------------------------------------------------------------------
 
-    @expose.expose("GET", "/nodes/{ident}/validate", types.word)
+    @expose.expose("GET", "/nodes/{ident}/validate")
     def validate(self, request: Request, ident: str) -> Json:
         """Return for each interface whether the node has the settings that it needs."""
         return self._validate_interfaces(request, ident)
 
-    @expose.expose("GET", "/nodes/validate", types.word, types.word)
+    @expose.expose("GET", "/nodes/validate")
     def validate_named(
         self, request: Request, node: str | None = None, node_uuid: str | None = None
     ) -> Json:
@@ -344,28 +301,22 @@ class Management(expose.Controller):
 
     # -- boot device -------------------------------------------------------------------------
 
-    @expose.expose("GET", "/nodes/{ident}/management/boot_device", types.word, waits=True)
-    def boot_device(self, request: Request, ident: str) -> Json:
+    @expose.expose(
+        "GET",
+        (
+            "/nodes/{ident}/management/boot_device",
+            *("/nodes/management/boot_device/{node_ident}", "/nodes/management/boot_device"),
+        ),
+        waits=True,
+    )
+    def boot_device(self, request: Request, node_ident: str) -> Json:
         """Return ``boot_device`` and ``persistent``, null if unknown."""
-        return self._boot_device(request, ident)
-
-    @expose.expose("GET", "/nodes/management/boot_device/{node_ident}", types.word, waits=True)
-    def boot_device_named(self, request: Request, node_ident: str) -> Json:
-        """Return the boot device, by the path of the first clients."""
-        return self._boot_device(request, node_ident)
-
-    @expose.expose("GET", "/nodes/management/boot_device", types.word, waits=True)
-    def boot_device_asked(self, request: Request, node_ident: str) -> Json:
-        """Return the boot device of the node that the query names."""
-        return self._boot_device(request, node_ident)
-
-    def _boot_device(self, request: Request, ident: str) -> Json:
-        row = node_lookup.fetch(self.service, request, ident, _LOCKED)
+        row = node_lookup.fetch(self.service, request, node_ident, _LOCKED)
         guards.check_unlocked(row)
         conductor = self.service.conductor_of(row)
         return conductor.get_boot_device(request.who, node_uuid=row["uuid"])
 
-    @expose.expose("GET", "/nodes/{ident}/management/boot_device/supported", types.word)
+    @expose.expose("GET", "/nodes/{ident}/management/boot_device/supported")
     def boot_devices(self, request: Request, ident: str) -> BootDevices:
         """Return the boot devices that can be set."""
         conductor, uuid = self._conductor_of_node(request, ident)
@@ -374,10 +325,10 @@ class Management(expose.Controller):
 
     @expose.expose(
         "PUT",
-        "/nodes/{ident}/management/boot_device",
-        types.word,
-        types.word,
-        types.boolean,
+        (
+            "/nodes/{ident}/management/boot_device",
+            "/nodes/management/boot_device/{node_ident}",
+        ),
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
         around=preferred.at_once,
@@ -386,42 +337,22 @@ class Management(expose.Controller):
         self, request: Request, ident: str, boot_device: str, persistent: bool | None = None
     ) -> None:
         """Set the boot device, for the next boot or persistently."""
-        self._set_boot_device(request, ident, boot_device, persistent=bool(persistent))
+        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor.set_boot_device(
+            request.who, node_uuid=uuid, device=boot_device, persistent=bool(persistent)
+        )
 
-    @expose.expose("PUT", "/nodes/{ident}/management/boot_device/supported", types.word)
+    @expose.expose("PUT", "/nodes/{ident}/management/boot_device/supported")
     def set_boot_device_supported(self, request: Request, ident: str) -> None:
         """Refuse the boot device ``supported``, which Ironic reads from the path."""
-        self._set_boot_device(request, ident, "supported", persistent=False)
-
-    @expose.expose(
-        "PUT",
-        "/nodes/management/boot_device/{node_ident}",
-        types.word,
-        types.word,
-        types.boolean,
-        status=HTTPStatus.NO_CONTENT,
-        body=expose.TYPED,
-        around=preferred.at_once,
-    )
-    def set_boot_device_named(
-        self, request: Request, node_ident: str, boot_device: str, persistent: bool | None = None
-    ) -> None:
-        """Set the boot device, by the path of the first clients."""
-        self._set_boot_device(request, node_ident, boot_device, persistent=bool(persistent))
-
-    def _set_boot_device(
-        self, request: Request, ident: str, device: str, *, persistent: bool
-    ) -> None:
         conductor, uuid = self._conductor_of_node(request, ident)
-        conductor.set_boot_device(request.who, node_uuid=uuid, device=device, persistent=persistent)
+        conductor.set_boot_device(request.who, node_uuid=uuid, device="supported", persistent=False)
 
     # -- clean steps -------------------------------------------------------------------------
 
     @expose.expose(
         "GET",
         "/nodes/{ident}/cleaning/steps",
-        types.word,
-        types.number,
         since=_STEPS_SINCE,
         around=preferred.steps,
     )
@@ -456,7 +387,7 @@ _ALWAYS = ("created_at", "updated_at")
 class Bios(expose.Controller):
     """The list /v1/nodes/{node}/bios and its members."""
 
-    @expose.expose("GET", "/nodes/{ident}/bios", types.word, since=_BIOS_SINCE, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/bios", since=_BIOS_SINCE, raw_query=True)
     def index(self, request: Request, ident: str) -> Json:
         """Return all settings of a node, sorted by name: two statements."""
         names = queries.whole(queries.BIOS_SETTINGS, request.query, version=request.version)
@@ -464,9 +395,7 @@ class Bios(expose.Controller):
         rows = self.service.database.read(lambda conn: reports.get_bios_settings(conn, node))
         return {"bios": [_setting_document(request, node, row, names) for row in rows]}
 
-    @expose.expose(
-        "GET", "/nodes/{ident}/bios/{setting}", types.word, types.word, since=_BIOS_SINCE
-    )
+    @expose.expose("GET", "/nodes/{ident}/bios/{setting}", since=_BIOS_SINCE)
     def show(self, request: Request, ident: str, setting: str) -> Json:
         """Return one setting under its own name, since 1.74 with all its fields."""
         node = str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
@@ -493,9 +422,7 @@ _FIRMWARE_SINCE = 86
 class Firmware(expose.Controller):
     """The list /v1/nodes/{node}/firmware."""
 
-    @expose.expose(
-        "GET", "/nodes/{ident}/firmware", types.word, since=_FIRMWARE_SINCE, raw_query=True
-    )
+    @expose.expose("GET", "/nodes/{ident}/firmware", since=_FIRMWARE_SINCE, raw_query=True)
     def index(self, request: Request, ident: str) -> Json:
         """Return the components of a node, sorted by name: two statements."""
         names = queries.whole(queries.FIRMWARE, request.query, version=request.version)

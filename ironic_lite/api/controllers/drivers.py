@@ -14,7 +14,7 @@ from ironic_lite.api.http import expose, refusals
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import node_lookup, pages, preferred, queries
 from ironic_lite.api.service import Service
-from ironic_lite.api.validation import rules, types
+from ironic_lite.api.validation import rules
 from ironic_lite.core import metrics
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import conductors
@@ -61,7 +61,7 @@ class Drivers(expose.Controller):
         shown = (_driver_document(request, found[name], detail=detail) for name in sorted(found))
         return {"drivers": [_chosen_only(document, chosen) for document in shown]}
 
-    @expose.expose("GET", "/drivers/{name}", types.word, raw_query=True)
+    @expose.expose("GET", "/drivers/{name}", raw_query=True)
     def show(self, request: Request, name: str) -> Json:
         """Return one hardware type with its interfaces."""
         queries.refuse_unknown(request.query, ("fields",))
@@ -70,12 +70,12 @@ class Drivers(expose.Controller):
             _driver_document(request, _find_driver(self.service, name), detail=True), chosen
         )
 
-    @expose.expose("GET", "/drivers/{name}/properties", types.word)
+    @expose.expose("GET", "/drivers/{name}/properties")
     def properties(self, request: Request, name: str) -> dict[str, str]:
         """Return the keys of driver_info: key -> description, from a conductor."""
         return conductor_with(self.service, name).get_driver_properties(request.who, driver=name)
 
-    @expose.expose("GET", "/drivers/{name}/properties/detail", types.word)
+    @expose.expose("GET", "/drivers/{name}/properties/detail")
     def property_details(self, request: Request, name: str) -> Json:
         """Return the keys of driver_info with the facts that a form needs, from a conductor."""
         asked = conductor_with(self.service, name)
@@ -84,7 +84,6 @@ class Drivers(expose.Controller):
     @expose.expose(
         "GET",
         "/drivers/{name}/raid/logical_disk_properties",
-        types.word,
         since=_RAID_SINCE,
         below=HTTPStatus.NOT_ACCEPTABLE,
     )
@@ -227,13 +226,7 @@ class Conductors(expose.Controller):
         keys = [row["hostname"] for row in some]
         return pages.body(request, query, "conductors", shown, keys)
 
-    @expose.expose(
-        "GET",
-        "/conductors/{hostname}",
-        types.word,
-        since=_CONDUCTORS_SINCE,
-        raw_query=True,
-    )
+    @expose.expose("GET", "/conductors/{hostname}", since=_CONDUCTORS_SINCE, raw_query=True)
     def show(self, request: Request, hostname: str) -> Json:
         """Return one conductor."""
         chosen = queries.one(queries.CONDUCTORS, request.query, version=request.version)
@@ -243,7 +236,7 @@ class Conductors(expose.Controller):
                 return _conductor_document(request, row, names)
         raise errors.ConductorNotFound(conductor=hostname)
 
-    @expose.expose("GET", "/conductors/{hostname}/counters", types.word, since=_CONDUCTORS_SINCE)
+    @expose.expose("GET", "/conductors/{hostname}/counters", since=_CONDUCTORS_SINCE)
     def counters(self, request: Request, hostname: str) -> Json:
         """Return the counters of one conductor since its start: one statement."""
         row = self.service.database.read(lambda conn: conductors.counters(conn, hostname))
@@ -295,14 +288,8 @@ def _relay_method(verb: str, path: str) -> Handler:
     """Return the handler of one HTTP method; query or path name the vendor method."""
 
     # Clients of Ironic send a body with GET and DELETE too, for example to name a subscription.
-    @expose.expose(
-        verb,
-        path,
-        types.word,
-        types.word,
-        body=expose.WHOLE,
-        around=preferred.vendor,
-    )
+    # The command line client names the method in the path.
+    @expose.expose(verb, (path, f"{path}/{{method}}"), body=expose.WHOLE, around=preferred.vendor)
     def relay(self: Any, request: Request, ident: str, method: str) -> preferred.Accepted:
         """Pass a request on to the vendor method and return its response."""
         if not method:
@@ -338,14 +325,8 @@ class NodeVendor(expose.Controller):
     put = _relay_method("PUT", "/nodes/{ident}/vendor_passthru")
     patch = _relay_method("PATCH", "/nodes/{ident}/vendor_passthru")
     delete = _relay_method("DELETE", "/nodes/{ident}/vendor_passthru")
-    # The command line client names the method in the path.
-    get_named = _relay_method("GET", "/nodes/{ident}/vendor_passthru/{method}")
-    post_named = _relay_method("POST", "/nodes/{ident}/vendor_passthru/{method}")
-    put_named = _relay_method("PUT", "/nodes/{ident}/vendor_passthru/{method}")
-    patch_named = _relay_method("PATCH", "/nodes/{ident}/vendor_passthru/{method}")
-    delete_named = _relay_method("DELETE", "/nodes/{ident}/vendor_passthru/{method}")
 
-    @expose.expose("GET", "/nodes/{ident}/vendor_passthru/methods", types.word)
+    @expose.expose("GET", "/nodes/{ident}/vendor_passthru/methods")
     def methods(self, request: Request, ident: str) -> Json:
         """Return the vendor methods of a node with their HTTP methods and arguments."""
         row = node_lookup.fetch(self.service, request, ident, _ROUTED)
@@ -368,13 +349,8 @@ class DriverVendor(expose.Controller):
     put = _relay_method("PUT", "/drivers/{name}/vendor_passthru")
     patch = _relay_method("PATCH", "/drivers/{name}/vendor_passthru")
     delete = _relay_method("DELETE", "/drivers/{name}/vendor_passthru")
-    get_named = _relay_method("GET", "/drivers/{name}/vendor_passthru/{method}")
-    post_named = _relay_method("POST", "/drivers/{name}/vendor_passthru/{method}")
-    put_named = _relay_method("PUT", "/drivers/{name}/vendor_passthru/{method}")
-    patch_named = _relay_method("PATCH", "/drivers/{name}/vendor_passthru/{method}")
-    delete_named = _relay_method("DELETE", "/drivers/{name}/vendor_passthru/{method}")
 
-    @expose.expose("GET", "/drivers/{name}/vendor_passthru/methods", types.word)
+    @expose.expose("GET", "/drivers/{name}/vendor_passthru/methods")
     def methods(self, request: Request, name: str) -> Json:
         """Return the methods of the hardware type's default vendor interface."""
         conductor = conductor_with(self.service, name)

@@ -27,7 +27,7 @@ from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import crud, idempotency, node_lookup, queries, views
 from ironic_lite.api.resources.patches import Operations
 from ironic_lite.api.service import Service
-from ironic_lite.api.validation import rules, types
+from ironic_lite.api.validation import rules
 from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.db.engine.session import Connection
@@ -491,7 +491,7 @@ class InventoryDocument(TypedDict):
 class Inventory(expose.Controller):
     """The object /v1/nodes/{node}/inventory."""
 
-    @expose.expose("GET", "/nodes/{ident}/inventory", types.word, since=_INVENTORY_SINCE)
+    @expose.expose("GET", "/nodes/{ident}/inventory", since=_INVENTORY_SINCE)
     def show(self, request: Request, ident: str) -> InventoryDocument:
         """Return ``inventory`` and ``plugin_data``: two statements."""
         node = str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])

@@ -17,7 +17,7 @@ from ironic_lite.api.http.request import Request
 from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.resources import idempotency, node_lookup, pages, queries
 from ironic_lite.api.service import Service
-from ironic_lite.api.validation import rules, shapes, types
+from ironic_lite.api.validation import rules, shapes
 from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
@@ -104,7 +104,7 @@ _NODE = ("uuid", *history.STANDING, *masking.TEXT_FIELDS)
 class Holds(expose.Controller):
     """The holds of a node, and those of all nodes."""
 
-    @expose.expose("GET", "/nodes/{ident}/holds", types.word, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/holds", raw_query=True)
     def index(self, request: Request, ident: str) -> Json:
         """Return a page of a node's holds in force, the oldest first: two statements.
 
@@ -142,13 +142,7 @@ class Holds(expose.Controller):
         shown = [{name: each[name] for name in query.fields} for each in documents]
         return pages.body(request, query, "holds", shown, [row["uuid"] for row in rows])
 
-    @expose.expose(
-        "POST",
-        "/nodes/{ident}/holds",
-        types.word,
-        status=HTTPStatus.CREATED,
-        body=expose.WHOLE,
-    )
+    @expose.expose("POST", "/nodes/{ident}/holds", status=HTTPStatus.CREATED, body=expose.WHOLE)
     def create(self, request: Request, ident: str) -> Json:
         """Hold a node; work that is under way goes on."""
         given = read_body(request.json)
@@ -176,14 +170,7 @@ class Holds(expose.Controller):
         shown = {name: value for name, value in row.items() if name not in OWNERS}
         return holds.document(shown, clock.now())
 
-    @expose.expose(
-        "DELETE",
-        "/nodes/{ident}/holds/{hold}",
-        types.word,
-        types.word,
-        types.word,
-        status=HTTPStatus.NO_CONTENT,
-    )
+    @expose.expose("DELETE", "/nodes/{ident}/holds/{hold}", status=HTTPStatus.NO_CONTENT)
     def end(self, request: Request, ident: str, hold: str, reason: str | None = None) -> None:
         """End a hold; one that has ended stays as it is."""
         node = node_lookup.fetch(self.service, request, ident, ("uuid",))
@@ -230,7 +217,6 @@ class DataStates(expose.Controller):
     @expose.expose(
         "PUT",
         "/nodes/{ident}/data_state",
-        types.word,
         status=HTTPStatus.NO_CONTENT,
         body=expose.WHOLE,
         waits=True,

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Generator
 from functools import cache
 from http import HTTPStatus
-from typing import Any, TypedDict, TypeVar
+from typing import TypedDict
 
 from ironic_lite import errors, membership
 from ironic_lite.api.controllers import node_holds, runs
@@ -32,7 +32,7 @@ from ironic_lite.api.resources import (
     waits,
 )
 from ironic_lite.api.service import Service
-from ironic_lite.api.validation import rules, schemas, types
+from ironic_lite.api.validation import rules, schemas
 from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.core.options import Configuration
@@ -420,7 +420,7 @@ class Nodes(expose.Controller):
         """Return a page of nodes with all fields."""
         return self._page(request, detail=True)
 
-    @expose.expose("GET", "/nodes/{ident}", types.word, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}", raw_query=True)
     def show(self, request: Request, ident: str) -> Json:
         """Return one node, all fields or the requested ones: one SQL statement.
 
@@ -447,9 +447,7 @@ class Nodes(expose.Controller):
         request.answer.headers.append(("Location", location))
         return self.whole(request, row)
 
-    @expose.expose(
-        "PATCH", "/nodes/{ident}", types.word, types.boolean, body=expose.WHOLE, waits=True
-    )
+    @expose.expose("PATCH", "/nodes/{ident}", body=expose.WHOLE, waits=True)
     def update(self, request: Request, ident: str, reset_interfaces: bool | None = None) -> Json:
         """Change a node by a JSON PATCH.
 
@@ -458,7 +456,7 @@ class Nodes(expose.Controller):
         row = update_node(self.service, request, ident, reset_interfaces=reset_interfaces)
         return self.whole(request, row)
 
-    @expose.expose("DELETE", "/nodes/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
+    @expose.expose("DELETE", "/nodes/{ident}", status=HTTPStatus.NO_CONTENT)
     def delete(self, request: Request, ident: str) -> None:
         """Delete a node; its conductor checks that no operation is running."""
         rules = bmc_orders.removal_rules(self.service)
@@ -533,63 +531,29 @@ def _visible_fields(version: int) -> tuple[str, ...]:
 
 # Maintenance: the operator's mark that conductors must leave a node alone.
 
-Handler = TypeVar("Handler", bound=Callable[..., Any])
 
-
-def _expose_begin(path: str) -> Callable[[Handler], Handler]:
-    accepted = HTTPStatus.ACCEPTED
-    words = (types.word, types.word)
-    return expose.expose(
-        "PUT",
-        path,
-        *words,
-        status=accepted,
-        body=expose.TYPED,
-        around=preferred.change,
-    )
-
-
-def _expose_end(path: str) -> Callable[[Handler], Handler]:
-    return expose.expose(
-        "DELETE", path, types.word, status=HTTPStatus.ACCEPTED, around=preferred.change
-    )
+_MAINTENANCE = (
+    "/nodes/{ident}/maintenance",
+    *("/nodes/maintenance/{node_ident}", "/nodes/maintenance"),
+)
+_change = functools.partial(
+    expose.expose, path=_MAINTENANCE, status=HTTPStatus.ACCEPTED, around=preferred.change
+)
 
 
 class Maintenance(expose.Controller):
-    """/v1/nodes/{node}/maintenance."""
+    """/v1/nodes/{node}/maintenance, also by the paths of the first clients."""
 
-    @_expose_begin("/nodes/{ident}/maintenance")
-    def begin(self, request: Request, ident: str, reason: str | None = None) -> preferred.Accepted:
+    @_change("PUT", body=expose.TYPED)
+    def begin(
+        self, request: Request, node_ident: str, reason: str | None = None
+    ) -> preferred.Accepted:
         """Put a node into maintenance."""
-        return _set_maintenance(self.service, request, ident, on=True, reason=reason)
-
-    @_expose_begin("/nodes/maintenance/{node_ident}")
-    def begin_named(
-        self, request: Request, node_ident: str, reason: str | None = None
-    ) -> preferred.Accepted:
-        """Put a node into maintenance, by the path of the first clients."""
         return _set_maintenance(self.service, request, node_ident, on=True, reason=reason)
 
-    @_expose_begin("/nodes/maintenance")
-    def begin_asked(
-        self, request: Request, node_ident: str, reason: str | None = None
-    ) -> preferred.Accepted:
-        """Put the node that the query names into maintenance."""
-        return _set_maintenance(self.service, request, node_ident, on=True, reason=reason)
-
-    @_expose_end("/nodes/{ident}/maintenance")
-    def end(self, request: Request, ident: str) -> preferred.Accepted:
+    @_change("DELETE")
+    def end(self, request: Request, node_ident: str) -> preferred.Accepted:
         """Take a node out of maintenance; clear reason and fault."""
-        return _set_maintenance(self.service, request, ident, on=False)
-
-    @_expose_end("/nodes/maintenance/{node_ident}")
-    def end_named(self, request: Request, node_ident: str) -> preferred.Accepted:
-        """Take a node out of maintenance, by the path of the first clients."""
-        return _set_maintenance(self.service, request, node_ident, on=False)
-
-    @_expose_end("/nodes/maintenance")
-    def end_asked(self, request: Request, node_ident: str) -> preferred.Accepted:
-        """Take the node that the query names out of maintenance."""
         return _set_maintenance(self.service, request, node_ident, on=False)
 
 
@@ -622,7 +586,7 @@ class ChildList(TypedDict):
 class Children(expose.Controller):
     """The nodes that name a node as their parent."""
 
-    @expose.expose("GET", "/nodes/{ident}/children", types.word, since=_SINCE)
+    @expose.expose("GET", "/nodes/{ident}/children", since=_SINCE)
     def index(self, request: Request, ident: str) -> ChildList:
         """List the UUIDs of all children, and the link to their list."""
         parent = node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"]
@@ -650,9 +614,9 @@ class Chassis(crud.ResourceController, since=1, detail=True):
     shown = views.CHASSIS
     asked = queries.CHASSIS
 
-    def outline(self, request: Request, body: object) -> Json:
+    def read(self, request: Request, body: object) -> Json:
         """Return the column values of a POST; all are optional, so the body is, too."""
-        return super().outline(request, body if request.size else {})
+        return super().read(request, body if request.size else {})
 
     def complete(self, _request: Request, documents: list[Json]) -> None:
         """Nest the links to the nodes."""
@@ -667,17 +631,12 @@ class Chassis(crud.ResourceController, since=1, detail=True):
 class Members(Nodes):
     """The nodes of a chassis, listed like /v1/nodes."""
 
-    @expose.expose("GET", "/chassis/{ident}/nodes", types.word, raw_query=True)
+    @expose.expose("GET", "/chassis/{ident}/nodes", raw_query=True)
     def index_of_chassis(self, request: Request, ident: str) -> Json:
         """Return a page of one chassis' nodes."""
         return self._page(request, detail=False, chassis_uuid=self._chassis_uuid(ident))
 
-    @expose.expose(
-        "GET",
-        "/chassis/{ident}/nodes/detail",
-        types.word,
-        raw_query=True,
-    )
+    @expose.expose("GET", "/chassis/{ident}/nodes/detail", raw_query=True)
     def index_detail_of_chassis(self, request: Request, ident: str) -> Json:
         """Return a page of one chassis' nodes with all fields."""
         return self._page(request, detail=True, chassis_uuid=self._chassis_uuid(ident))

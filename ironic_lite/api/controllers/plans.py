@@ -16,7 +16,7 @@ from ironic_lite.api.controllers import node_holds, provisioning
 from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import node_lookup
-from ironic_lite.api.validation import schemas, types
+from ironic_lite.api.validation import schemas
 from ironic_lite.core import masking, metrics
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.queries.step_durations import UsualTimes
@@ -234,9 +234,7 @@ _SECONDS = 10.0
 class Plans(expose.Controller):
     """/v1/nodes/{node}/plan: a request for a verb, checked and planned."""
 
-    @expose.expose(
-        "POST", "/nodes/{ident}/plan", types.word, body=expose.WHOLE, limit=provisioning.BODY_LIMIT
-    )
+    @expose.expose("POST", "/nodes/{ident}/plan", body=expose.WHOLE, limit=provisioning.BODY_LIMIT)
     def plan(self, request: Request, ident: str) -> PlanDocument:
         """Return the plan of a verb: 200 if the request would be accepted now, else 422.
 

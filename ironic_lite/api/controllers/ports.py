@@ -20,7 +20,7 @@ from ironic_lite.api.resources import (
 )
 from ironic_lite.api.resources.patches import Operations
 from ironic_lite.api.service import Service
-from ironic_lite.api.validation import rules, schemas, shapes, types
+from ironic_lite.api.validation import rules, schemas, shapes
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, ports
@@ -50,9 +50,7 @@ class Portgroups(
     facts = ("name", "address")
     kind = "portgroup"
 
-    @expose.expose(
-        "GET", "/nodes/{ident}/portgroups", types.word, since=_PORTGROUPS_BELOW, raw_query=True
-    )
+    @expose.expose("GET", "/nodes/{ident}/portgroups", since=_PORTGROUPS_BELOW, raw_query=True)
     def index_of_node(self, request: Request, ident: str) -> Json:
         """Return a page of one node's portgroups."""
         return self.page(request, node=ident)
@@ -60,7 +58,6 @@ class Portgroups(
     @expose.expose(
         "GET",
         "/nodes/{ident}/portgroups/detail",
-        types.word,
         since=_PORTGROUPS_BELOW,
         raw_query=True,
     )
@@ -106,13 +103,12 @@ def find_portgroup(service: Service, request: Request, ident: str) -> Json:
 
     :raises errors.PortgroupNotFound: it does not exist, or the caller may not see it.
     """
-    known = crud.known(ports.PORTGROUPS, "portgroup", ident)
 
     def look(conn: Connection, row: Json) -> None:
         missing = errors.PortgroupNotFound(portgroup=row["uuid"])
         node_lookup.judge(conn, request, row["node_uuid"], missing)
 
-    return crud.fetch(service, ports.PORTGROUPS, known, look)
+    return crud.fetch(service, ports.PORTGROUPS, rules.ident(ident, "portgroup"), look)
 
 
 def join_portgroup(conn: Connection, port: Json, changed: frozenset[str]) -> None:
@@ -183,24 +179,22 @@ class Ports(crud.NodeOwnedController, crud.NamedResourceController, since=1, det
 
     # -- lists -------------------------------------------------------------------------------
 
-    @expose.expose("GET", "/nodes/{ident}/ports", types.word, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/ports", raw_query=True)
     def index_of_node(self, request: Request, ident: str) -> Json:
         """Return a page of one node's ports."""
         return self.page(request, node=ident)
 
-    @expose.expose("GET", "/nodes/{ident}/ports/detail", types.word, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/ports/detail", raw_query=True)
     def index_detail_of_node(self, request: Request, ident: str) -> Json:
         """Return a page of one node's ports with all fields."""
         return self.page(request, detail=True, node=ident)
 
-    @expose.expose("GET", "/portgroups/{ident}/ports", types.word, since=_BELOW, raw_query=True)
+    @expose.expose("GET", "/portgroups/{ident}/ports", since=_BELOW, raw_query=True)
     def index_of_portgroup(self, request: Request, ident: str) -> Json:
         """Return a page of one portgroup's ports."""
         return self.page(request, portgroup=ident)
 
-    @expose.expose(
-        "GET", "/portgroups/{ident}/ports/detail", types.word, since=_BELOW, raw_query=True
-    )
+    @expose.expose("GET", "/portgroups/{ident}/ports/detail", since=_BELOW, raw_query=True)
     def index_detail_of_portgroup(self, request: Request, ident: str) -> Json:
         """Return a page of one portgroup's ports with all fields."""
         return self.page(request, detail=True, portgroup=ident)
@@ -220,7 +214,7 @@ class Ports(crud.NodeOwnedController, crud.NamedResourceController, since=1, det
             return rules.uuid(ident, "port_uuid")
         return super().ident(request, ident)
 
-    def outline(self, request: Request, body: object) -> Json:
+    def read(self, request: Request, body: object) -> Json:
         """Return the column values of a POST."""
         return schemas.port(body, version=request.version)
 
@@ -263,7 +257,7 @@ class Vifs(expose.Controller):
         row = node_lookup.fetch(self.service, request, ident, _ROUTED)
         return self.service.conductor_of(row), row["uuid"]
 
-    @expose.expose("GET", "/nodes/{ident}/vifs", types.word, since=_VIFS_SINCE)
+    @expose.expose("GET", "/nodes/{ident}/vifs", since=_VIFS_SINCE)
     def index(self, request: Request, ident: str) -> Json:
         """List the attached VIFs."""
         conductor, uuid = self._conductor_of_node(request, ident)
@@ -272,7 +266,6 @@ class Vifs(expose.Controller):
     @expose.expose(
         "POST",
         "/nodes/{ident}/vifs",
-        types.word,
         since=_VIFS_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.WHOLE,
@@ -286,8 +279,6 @@ class Vifs(expose.Controller):
     @expose.expose(
         "DELETE",
         "/nodes/{ident}/vifs/{vif}",
-        types.word,
-        types.word,
         since=_VIFS_SINCE,
         status=HTTPStatus.NO_CONTENT,
     )
@@ -335,13 +326,7 @@ _KEPT = ("port_id", "mac_address", "status", "device_id")
 class NetworkEvents(expose.Controller):
     """The events of ports; clients read them in the history of the nodes."""
 
-    @expose.expose(
-        "POST",
-        "/events",
-        since=_SINCE,
-        status=HTTPStatus.NO_CONTENT,
-        body=expose.WHOLE,
-    )
+    @expose.expose("POST", "/events", since=_SINCE, status=HTTPStatus.NO_CONTENT, body=expose.WHOLE)
     def tell(self, request: Request) -> None:
         """Record events with the nodes of their ports.
 

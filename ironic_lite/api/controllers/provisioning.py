@@ -16,7 +16,7 @@ from ironic_lite.api.http.request import Request
 from ironic_lite.api.policy.access import OWNERS, Access
 from ironic_lite.api.resources import bmc_orders, crud, guards, node_lookup, preferred, views, waits
 from ironic_lite.api.service import Service
-from ironic_lite.api.validation import schemas, types
+from ironic_lite.api.validation import rules, schemas
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes, resources, runs
@@ -47,12 +47,11 @@ def to_use(service: Service, request: Request, word: str) -> Json:
     :param word: its UUID or name.
     :raises errors.RunbookNotFound: it does not exist, or the caller may not see it.
     """
-    known = crud.known(resources.RUNBOOKS, "runbook", word)
 
     def look(_conn: Connection, row: Json) -> None:
         judge(request, row, _USE, public=True)
 
-    return crud.fetch(service, resources.RUNBOOKS, known, look)
+    return crud.fetch(service, resources.RUNBOOKS, rules.ident(word, "runbook"), look)
 
 
 def judge(request: Request, row: Json, *names: str, public: bool = False) -> None:
@@ -441,7 +440,7 @@ _FIELDS = {
     "boot_mode": 75,
     "secure_boot": 75,
 }
-_CONSOLE = "/nodes/{ident}/states/console"
+_CONSOLES = ("/nodes/{ident}/states/console", "/nodes/states/console/{node_ident}")
 _ROUTED = ("uuid", "driver", "conductor_group")
 _LOCKED = (*node_locks.COLUMNS, "driver", "conductor_group")
 _POWER = ("uuid", "driver", "conductor_group", "provision_state", "disable_power_off", "held")
@@ -458,7 +457,7 @@ class ConsoleDocument(TypedDict):
 class States(expose.Controller):
     """/v1/nodes/{node}/states and the states that clients can request there."""
 
-    @expose.expose("GET", "/nodes/{ident}/states", types.word, types.word, types.word)
+    @expose.expose("GET", "/nodes/{ident}/states")
     def show(
         self, request: Request, ident: str, wait: str | None = None, until: str | None = None
     ) -> Json:
@@ -466,14 +465,9 @@ class States(expose.Controller):
         asked = waits.of_node(wait, until, self.service.conf)
         return self._show_states(request, ident, asked)
 
-    @expose.expose("GET", "/nodes/states/{node_ident}", types.word)
+    @expose.expose("GET", ("/nodes/states/{node_ident}", "/nodes/states"))
     def show_named(self, request: Request, node_ident: str) -> Json:
-        """Return the states of a node, by the path of the first clients."""
-        return self._show_states(request, node_ident)
-
-    @expose.expose("GET", "/nodes/states", types.word)
-    def show_asked(self, request: Request, node_ident: str) -> Json:
-        """Return the states of the node that the query names."""
+        """Return the states of a node, by a path of the first clients."""
         return self._show_states(request, node_ident)
 
     def _show_states(self, request: Request, ident: str, wait: waits.Wait | None = None) -> Json:
@@ -488,7 +482,6 @@ class States(expose.Controller):
     @expose.expose(
         "PUT",
         "/nodes/{ident}/states/provision",
-        types.word,
         status=HTTPStatus.ACCEPTED,
         body=expose.WHOLE,
         limit=BODY_LIMIT,
@@ -521,9 +514,6 @@ class States(expose.Controller):
     @expose.expose(
         "PUT",
         "/nodes/{ident}/states/power",
-        types.word,
-        types.word,
-        types.integer,
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
         around=preferred.operation,
@@ -545,7 +535,6 @@ class States(expose.Controller):
     @expose.expose(
         "PUT",
         "/nodes/{ident}/states/raid",
-        types.word,
         status=HTTPStatus.NO_CONTENT,
         body=expose.WHOLE,
         around=preferred.at_once,
@@ -571,8 +560,6 @@ class States(expose.Controller):
     @expose.expose(
         "PUT",
         "/nodes/{ident}/states/boot_mode",
-        types.word,
-        types.word,
         since=bmc_orders.BOOT_SINCE,
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
@@ -593,8 +580,6 @@ class States(expose.Controller):
     @expose.expose(
         "PUT",
         "/nodes/{ident}/states/secure_boot",
-        types.word,
-        types.boolean,
         since=bmc_orders.BOOT_SINCE,
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
@@ -607,23 +592,10 @@ class States(expose.Controller):
         _point_to_states(request, ident)
         return preferred.Accepted(uuid)
 
-    @expose.expose("GET", _CONSOLE, types.word)
-    def show_console(self, request: Request, ident: str) -> ConsoleDocument:
+    @expose.expose("GET", (*_CONSOLES, "/nodes/states/console"))
+    def show_console(self, request: Request, node_ident: str) -> ConsoleDocument:
         """Return whether the console is started, and its address if it is."""
-        return self._show_console(request, ident)
-
-    @expose.expose("GET", "/nodes/states/console/{node_ident}", types.word)
-    def show_console_named(self, request: Request, node_ident: str) -> ConsoleDocument:
-        """Return the console of a node, by the path of the first clients."""
-        return self._show_console(request, node_ident)
-
-    @expose.expose("GET", "/nodes/states/console", types.word)
-    def show_console_asked(self, request: Request, node_ident: str) -> ConsoleDocument:
-        """Return the console of the node that the query names."""
-        return self._show_console(request, node_ident)
-
-    def _show_console(self, request: Request, ident: str) -> ConsoleDocument:
-        node = node_lookup.fetch(self.service, request, ident, (*_ROUTED, "console_enabled"))
+        node = node_lookup.fetch(self.service, request, node_ident, (*_ROUTED, "console_enabled"))
         info = None
         if node["console_enabled"]:
             conductor = self.service.conductor_of(node)
@@ -632,37 +604,19 @@ class States(expose.Controller):
 
     @expose.expose(
         "PUT",
-        _CONSOLE,
-        types.word,
-        types.boolean,
+        _CONSOLES,
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
         around=preferred.operation,
     )
     def console(self, request: Request, ident: str, enabled: bool) -> preferred.Accepted:
         """Request the start or stop of the console."""
-        return self._set_console(request, ident, enabled=enabled)
-
-    def _set_console(self, request: Request, ident: str, *, enabled: bool) -> preferred.Accepted:
         node = node_lookup.fetch(self.service, request, ident, _ROUTED)
         conductor = self.service.conductor_of(node)
         conductor.set_console_mode(request.who, node_uuid=node["uuid"], enabled=enabled)
         location = f"{request.base}/v1/nodes/{ident}/states/console"
         request.answer.headers.append(("Location", location))
         return preferred.Accepted(node["uuid"])
-
-    @expose.expose(
-        "PUT",
-        "/nodes/states/console/{node_ident}",
-        types.word,
-        types.boolean,
-        status=HTTPStatus.ACCEPTED,
-        body=expose.TYPED,
-        around=preferred.operation,
-    )
-    def console_named(self, request: Request, node_ident: str, enabled: bool) -> preferred.Accepted:
-        """Request the start or stop of the console, by the path of the first clients."""
-        return self._set_console(request, node_ident, enabled=enabled)
 
     def _at_rest(self, request: Request, ident: str, order: str) -> tuple[contract.Conductor, str]:
         """Return the conductor and the UUID of a node in a stable state."""

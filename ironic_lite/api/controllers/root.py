@@ -129,13 +129,8 @@ class Description(expose.Controller):
         rows = [row for each in controllers.of(extensions) for row in each.exposed()]
         return orjson.dumps(openapi.document(rows, *(each.answers() for each in extensions)))
 
-    @expose.expose("GET", "/openapi.json")
+    @expose.expose("GET", ("/openapi.json", "/openapi"))
     def show(self, request: Request) -> Any:
-        """Describe this API as OpenAPI 3.1."""
-        return orjson.Fragment(self._document_bytes)
-
-    @expose.expose("GET", "/openapi")
-    def show_unnamed(self, request: Request) -> Any:
         """Describe this API as OpenAPI 3.1."""
         return orjson.Fragment(self._document_bytes)
 

@@ -16,7 +16,7 @@ from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import crud, pages, patches, queries, views
 from ironic_lite.api.resources.patches import Operations
-from ironic_lite.api.validation import schemas, types
+from ironic_lite.api.validation import schemas
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import resources
@@ -64,7 +64,7 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
         self._refuse_steps(request, changes)
         return changes
 
-    def check_removal(self, request: Request, row: Json) -> None:
+    def check_removal(self, _conn: Connection, request: Request, row: Json) -> None:
         """Refuse the removal of a runbook that the caller may not remove."""
         if request.access.limited:
             provisioning.judge(request, row)
@@ -82,7 +82,7 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
 class Traits(_Base):
     """The traits of a runbook: a node with one of these traits may run it."""
 
-    @expose.expose("GET", "/runbooks/{ident}/traits", types.word, since=step_lists.TRAITS_SINCE)
+    @expose.expose("GET", "/runbooks/{ident}/traits", since=step_lists.TRAITS_SINCE)
     def index_of_runbook(self, request: Request, ident: str) -> TraitList:
         """Return all traits of a runbook, sorted."""
         return {"traits": self.find(request, ident)["traits"] or []}
@@ -90,7 +90,6 @@ class Traits(_Base):
     @expose.expose(
         "PUT",
         "/runbooks/{ident}/traits",
-        types.word,
         since=step_lists.TRAITS_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.WHOLE,
@@ -107,7 +106,6 @@ class Traits(_Base):
     @expose.expose(
         "DELETE",
         "/runbooks/{ident}/traits",
-        types.word,
         since=step_lists.TRAITS_SINCE,
         status=HTTPStatus.NO_CONTENT,
     )
@@ -118,8 +116,6 @@ class Traits(_Base):
     @expose.expose(
         "PUT",
         "/runbooks/{ident}/traits/{trait}",
-        types.word,
-        types.word,
         since=step_lists.TRAITS_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.WHOLE,
@@ -134,8 +130,6 @@ class Traits(_Base):
     @expose.expose(
         "DELETE",
         "/runbooks/{ident}/traits/{trait}",
-        types.word,
-        types.word,
         since=step_lists.TRAITS_SINCE,
         status=HTTPStatus.NO_CONTENT,
     )

@@ -29,7 +29,7 @@ from ironic_lite.api.resources import (
     waits,
 )
 from ironic_lite.api.service import Service
-from ironic_lite.api.validation import rules, shapes, types
+from ironic_lite.api.validation import rules, shapes
 from ironic_lite.core import clock, masking
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, JsonView, Row, RowView
@@ -271,7 +271,7 @@ _PLAIN = (
 class Runs(expose.Controller):
     """The list /v1/nodes/{node}/runs and its members."""
 
-    @expose.expose("GET", "/nodes/{ident}/runs", types.word, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/runs", raw_query=True)
     def index(self, request: Request, ident: str) -> Json:
         """Return a page of a node's runs, the newest first: two statements."""
         query = pages.query(self.service, request, queries.NODES_RUNS)
@@ -296,7 +296,7 @@ class Runs(expose.Controller):
         documents = run_documents.several(request, node["uuid"], shown, rows)
         return pages.body(request, query, "runs", documents, keys)
 
-    @expose.expose("GET", "/nodes/{ident}/runs/{run}", types.word, types.word, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/runs/{run}", raw_query=True)
     def show(self, request: Request, ident: str, run: str) -> Json:
         """Return one run with its steps: by its UUID, or ``current`` for the active run.
 
@@ -313,7 +313,7 @@ class Runs(expose.Controller):
             waits.check_run(request, wait, row, run_documents.READ)
         return run_documents.show(self.service, request, node["uuid"], row, chosen, machine=node)
 
-    @expose.expose("GET", "/nodes/{ident}/runs/{run}/log", types.word, types.word, types.boolean)
+    @expose.expose("GET", "/nodes/{ident}/runs/{run}/log")
     def log(
         self, request: Request, ident: str, run: str, follow: bool = False
     ) -> orjson.Fragment | None:
@@ -417,7 +417,7 @@ class FleetRuns(expose.Controller):
         documents = run_documents.several(request, None, shown, rows)
         return pages.body(request, query, "runs", documents, keys)
 
-    @expose.expose("GET", "/runs/{run}", types.word, raw_query=True)
+    @expose.expose("GET", "/runs/{run}", raw_query=True)
     def show(self, request: Request, run: str) -> Json:
         """Return one run with its steps; ``wait`` and ``until`` as below its node."""
         given, wait = waits.split(request.query, self.service.conf, waits.of_run)
@@ -465,14 +465,7 @@ _ROUTED = ("uuid", "driver", "conductor_group")
 class RunStops(expose.Controller):
     """/v1/nodes/{node}/runs/{run}/stop."""
 
-    @expose.expose(
-        "PUT",
-        _STOP_PATH,
-        types.word,
-        types.word,
-        status=HTTPStatus.ACCEPTED,
-        body=expose.WHOLE,
-    )
+    @expose.expose("PUT", _STOP_PATH, status=HTTPStatus.ACCEPTED, body=expose.WHOLE)
     def ask(self, request: Request, ident: str, run: str) -> StopDocument:
         """Hold or abort a run when the step under way has ended; three statements and an event.
 
@@ -492,7 +485,7 @@ class RunStops(expose.Controller):
             self._cast(request, node, stop)
         return stop.document
 
-    @expose.expose("DELETE", _STOP_PATH, types.word, types.word, status=HTTPStatus.NO_CONTENT)
+    @expose.expose("DELETE", _STOP_PATH, status=HTTPStatus.NO_CONTENT)
     def take_back(self, request: Request, ident: str, run: str) -> None:
         """Take a stop back that has not happened."""
         node = node_lookup.fetch(self.service, request, ident, _ROUTED)
@@ -534,9 +527,7 @@ _CUT = 255  # largest number of characters of an event's text in a list without 
 class History(expose.Controller):
     """The list /v1/nodes/{node}/history and its members."""
 
-    @expose.expose(
-        "GET", "/nodes/{ident}/history", types.word, since=_HISTORY_SINCE, raw_query=True
-    )
+    @expose.expose("GET", "/nodes/{ident}/history", since=_HISTORY_SINCE, raw_query=True)
     def index(self, request: Request, ident: str) -> Json:
         """Return a page of a node's history, the oldest first: two statements."""
         query = pages.query(self.service, request, queries.HISTORY)
@@ -559,9 +550,7 @@ class History(expose.Controller):
         keys = [history.ident(row["id"]) for row in rows]
         return pages.body(request, query, "history", entries, keys)
 
-    @expose.expose(
-        "GET", "/nodes/{ident}/history/{entry}", types.word, types.word, since=_HISTORY_SINCE
-    )
+    @expose.expose("GET", "/nodes/{ident}/history/{entry}", since=_HISTORY_SINCE)
     def show(self, request: Request, ident: str, entry: str) -> Json:
         """Return one entry with all its fields: two statements, each by a key."""
         node = self._node_uuid_of(request, ident)

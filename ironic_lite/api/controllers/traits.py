@@ -9,7 +9,7 @@ from typing import TypedDict
 from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import idempotency, node_lookup
-from ironic_lite.api.validation import schemas, types
+from ironic_lite.api.validation import schemas
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, nodes
@@ -28,13 +28,7 @@ class TraitList(TypedDict):
 class Traits(expose.Controller):
     """The list /v1/nodes/{node}/traits and its members."""
 
-    @expose.expose(
-        "GET",
-        "/nodes/{ident}/traits",
-        types.word,
-        since=_SINCE,
-        below=HTTPStatus.NOT_ACCEPTABLE,
-    )
+    @expose.expose("GET", "/nodes/{ident}/traits", since=_SINCE, below=HTTPStatus.NOT_ACCEPTABLE)
     def index(self, request: Request, ident: str) -> TraitList:
         """Return all traits of a node, sorted."""
         row = node_lookup.fetch(self.service, request, ident, ("uuid",), with_traits=True)
@@ -43,7 +37,6 @@ class Traits(expose.Controller):
     @expose.expose(
         "PUT",
         "/nodes/{ident}/traits",
-        types.word,
         since=_SINCE,
         below=HTTPStatus.METHOD_NOT_ALLOWED,
         status=HTTPStatus.NO_CONTENT,
@@ -65,7 +58,6 @@ class Traits(expose.Controller):
     @expose.expose(
         "DELETE",
         "/nodes/{ident}/traits",
-        types.word,
         since=_SINCE,
         status=HTTPStatus.NO_CONTENT,
         waits=True,
@@ -84,8 +76,6 @@ class Traits(expose.Controller):
     @expose.expose(
         "PUT",
         "/nodes/{ident}/traits/{trait}",
-        types.word,
-        types.word,
         since=_SINCE,
         below=HTTPStatus.METHOD_NOT_ALLOWED,
         status=HTTPStatus.NO_CONTENT,
@@ -109,8 +99,6 @@ class Traits(expose.Controller):
     @expose.expose(
         "DELETE",
         "/nodes/{ident}/traits/{trait}",
-        types.word,
-        types.word,
         since=_SINCE,
         status=HTTPStatus.NO_CONTENT,
         waits=True,

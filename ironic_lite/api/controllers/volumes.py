@@ -7,7 +7,6 @@ from typing import TypedDict
 from ironic_lite.api.http import expose, refusals
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import crud, guards, queries, views
-from ironic_lite.api.validation import types
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import resources
@@ -48,9 +47,7 @@ class Connectors(_Volumes, since=_SINCE):
     asked = queries.VOLUME_CONNECTORS
     facts = ("type", "connector_id")
 
-    @expose.expose(
-        "GET", "/nodes/{ident}/volume/connectors", types.word, since=_SINCE, raw_query=True
-    )
+    @expose.expose("GET", "/nodes/{ident}/volume/connectors", since=_SINCE, raw_query=True)
     def index_of_node(self, request: Request, ident: str) -> Json:
         """Return a page of one node's connectors."""
         return self.page(request, node=ident)
@@ -69,7 +66,7 @@ class Targets(_Volumes, since=_SINCE):
     asked = queries.VOLUME_TARGETS
     facts = ("boot_index", "volume_id")
 
-    @expose.expose("GET", "/nodes/{ident}/volume/targets", types.word, since=_SINCE, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/volume/targets", since=_SINCE, raw_query=True)
     def index_of_node(self, request: Request, ident: str) -> Json:
         """Return a page of one node's targets."""
         return self.page(request, node=ident)
@@ -106,7 +103,7 @@ class Volume(expose.Controller):
         request.access.only(None, kind="volume")
         return _links_document(request.base, "volume/")
 
-    @expose.expose("GET", "/nodes/{ident}/volume", types.word, since=_SINCE)
+    @expose.expose("GET", "/nodes/{ident}/volume", since=_SINCE)
     def of_node(self, request: Request, ident: str) -> VolumeLinks:
         """Return links to the connectors and targets of one node."""
         request.access.demand(_GET)

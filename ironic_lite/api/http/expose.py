@@ -1,12 +1,13 @@
-"""Expose a method of a controller over HTTP, its arguments typed by WSME.
+"""Expose a method of a controller over HTTP, its arguments typed by their annotations.
 
 ::
 
     class Power(expose.Controller):
 
-        @expose.expose("PUT", "/nodes/{ident}/states/power", types.word, types.word, types.integer,
-                       status=202, body=expose.TYPED)
-        def change(self, request, ident, target, timeout=None):
+        @expose.expose("PUT", "/nodes/{ident}/states/power", status=202, body=expose.TYPED)
+        def change(
+            self, request: Request, ident: str, target: str, timeout: int | None = None
+        ) -> None:
             ...
 
 The first arguments are the words in place of ``{...}`` in the path. The others come from the query
@@ -35,6 +36,7 @@ from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.http import refusals
 from ironic_lite.api.http.request import Request
+from ironic_lite.api.validation import types as argument_types
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import vocabulary
 
@@ -190,7 +192,7 @@ class Route:
     The OpenAPI document also uses: the ``status`` of an answer; the ``body`` that is read
     ("ignored", "typed", "whole"); ``raw_query``, set if a table of ``queries`` reads the query;
     ``prefers``, the function of `resources.preferred` that heeds the header Prefer, or ""; and
-    the ``arguments`` after the request, as name, type, and whether mandatory.
+    the ``arguments`` beside the path, as name, type, and whether mandatory.
     """
 
     method: str
@@ -363,7 +365,7 @@ def _not_allowed(method: str, allow: str) -> refusals.Refusal:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Around = Callable[["Service", Request, Callable[[], Any]], Any]
-_ROUTE = "_ironic_lite_route"
+_ROUTES = "_ironic_lite_routes"
 _PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)
 """Longest pauses in seconds before each retry of a change that met a concurrent change."""
 
@@ -391,14 +393,13 @@ class Controller:
     def exposed(cls) -> Iterator[tuple[Route, Callable[..., Any]]]:
         """Yield each exposed method, not bound, with its route."""
         for name in sorted(vars(cls)):
-            route = getattr(vars(cls)[name], _ROUTE, None)
-            if route is not None:
+            for route in getattr(vars(cls)[name], _ROUTES, ()):
                 yield route, vars(cls)[name]
 
 
 def expose(
     method: str,
-    path: str,
+    path: str | tuple[str, ...],
     *types: object,
     status: HTTPStatus | int = HTTPStatus.OK,
     since: int = 1,
@@ -411,7 +412,8 @@ def expose(
 ) -> Callable[[Function], Function]:
     """Return the decorator.
 
-    :param types: WSME types of the method's arguments after ``request``, in their order.
+    :param path: or several paths; those with fewer words take the others from query or body.
+    :param types: WSME types of the arguments after ``request``, if not those of annotations.
     :param status: of the answer, unless the method sets ``request.answer.status``.
     :param since: the first minor version with this route; older versions are answered ``below``.
     :param limit: the largest body, in KiB.
@@ -438,10 +440,25 @@ def expose(
             return found
 
         reads = method in {"GET", "DELETE"} and body is not IGNORED
-        route = Route(method, path, since, below, limit, reads, int(status), body.value)
-        more: Json = {"raw_query": raw_query, "prefers": getattr(around, "__name__", "")}
-        more["arguments"] = tuple((name, one.type, one.mandatory) for name, one in known.items())
-        setattr(answer, _ROUTE, dataclasses.replace(route, **more))
+        prefers = getattr(around, "__name__", "")
+        listed = [(name, one.type, one.mandatory) for name, one in known.items()]
+        routes = [
+            Route(
+                method,
+                one,
+                since,
+                below,
+                limit,
+                reads,
+                int(status),
+                body.value,
+                raw_query,
+                prefers,
+                tuple(listed[one.count("{") :]),
+            )
+            for one in ((path,) if isinstance(path, str) else path)
+        ]
+        setattr(answer, _ROUTES, routes)
         return answer  # type: ignore[return-value]  # same calls, seen from the routes
 
     return decorate
@@ -464,6 +481,15 @@ class _Argument:
         return wsme.types.validate_value(self.type, self.type.frombasetype(value))
 
 
+_TYPES: Mapping[str, wsme.types.UserType] = {
+    "str": argument_types.word,
+    "bool": argument_types.boolean,
+    "int": argument_types.integer,
+    "float": argument_types.number,
+}
+"""Types of arguments by their annotations, which may end with ``| None``."""
+
+
 def _declared_arguments(
     function: Callable[..., object], types: Sequence[wsme.types.UserType]
 ) -> dict[str, _Argument]:
@@ -472,6 +498,7 @@ def _declared_arguments(
     :raises TypeError: types and arguments differ in number, or a type is not a user type.
     """
     own = list(inspect.signature(function).parameters.values())[2:]
+    types = types or [_TYPES.get(one.annotation.removesuffix(" | None")) for one in own]
     if len(own) != len(types) or not all(map(wsme.types.isusertype, types)):
         raise TypeError(f"{function.__qualname__}: {len(own)} arguments, types {types}")
     return {

@@ -283,7 +283,7 @@ def _route_parameters(route: Route, schemas: Schemas) -> list[Json]:
     ]
     if route.raw_query:
         return in_path + _query_parameters(route, schemas)
-    free = route.arguments[len(places) :] if route.body != "typed" else ()
+    free = route.arguments if route.body != "typed" else ()
     return in_path + [
         {"name": name, "in": "query", "required": must, "schema": parts.argument(kind)}
         for name, kind, must in free
@@ -324,9 +324,8 @@ def _body_schema(route: Route, schemas: Schemas) -> Json | None:
 
 
 def _typed_body(route: Route) -> Json:
-    places = _MEMBER.findall(route.path)
     properties, required = {}, []
-    for name, kind, must in route.arguments[len(places) :]:
+    for name, kind, must in route.arguments:
         properties[name] = parts.argument(kind)
         required += [name] if must else []
     schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}

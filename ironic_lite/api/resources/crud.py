@@ -29,7 +29,7 @@ from ironic_lite.api.resources import (
 )
 from ironic_lite.api.resources.patches import Operations
 from ironic_lite.api.service import Service
-from ironic_lite.api.validation import rules, schemas, types
+from ironic_lite.api.validation import rules, schemas
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, RowView
 from ironic_lite.db.engine.session import Connection
@@ -156,12 +156,12 @@ class ResourceController(expose.Controller):
         super().__init_subclass__()
         if since is None:
             return
-        for method, more, act, kinds, options in _ACTS:
+        for method, more, act, options in _ACTS:
             if detail or more != "/detail":
                 path = f"/{cls.shown.collection}{more}"
                 own = patched if patched and method == "PATCH" else since
                 older = HTTPStatus.NOT_FOUND if method == "GET" else below
-                decorate = expose.expose(method, path, *kinds, since=own, below=older, **options)
+                decorate = expose.expose(method, path, since=own, below=older, **options)
                 handler = decorate(_copy_handler(act, cls))
                 setattr(cls, f"act{act.__name__}", handler)
 
@@ -291,10 +291,6 @@ class ResourceController(expose.Controller):
 
     def read(self, request: Request, body: object) -> Json:
         """Return the column values that a POST contains."""
-        return self.outline(request, body)
-
-    def outline(self, request: Request, body: object) -> Json:
-        """Return the column values that a POST contains, by the schema alone."""
         table, version = self.shown.table, request.version
         return schemas.resource(
             table, body, version=version, what=self.what, needs=_needed_fields(table)
@@ -316,11 +312,11 @@ class ResourceController(expose.Controller):
     def drop(self, conn: Connection, request: Request, ident: str) -> Written:
         """Remove a member."""
         gone = self.family.get(conn, ident, lock_row=True)
-        self.check_removal(request, gone)
+        self.check_removal(conn, request, gone)
         self.family.delete(conn, gone["uuid"])
         return gone, self.record(conn, request, "deleted", gone)
 
-    def check_removal(self, request: Request, row: Json) -> None:
+    def check_removal(self, conn: Connection, request: Request, row: Json) -> None:
         """Refuse the removal of a locked row that the caller may not remove."""
 
     def record(
@@ -337,7 +333,7 @@ class NamedResourceController(ResourceController):
 
     def ident(self, _request: Request, ident: str) -> str:
         """Return the UUID or name from a path in the database's form."""
-        return known(self.family, self.word, ident)
+        return rules.ident(ident, self.word)
 
 
 def fetch(
@@ -345,7 +341,7 @@ def fetch(
 ) -> Json:
     """Return a row of a family, unless ``look`` refuses it.
 
-    :param ident: as `known`.
+    :param ident: a UUID or name in the database's form.
     :raises errors.NotFound: the family's own error, also if the caller may not see the row.
     """
 
@@ -369,14 +365,6 @@ def _as_called(family: ResourceTable, ident: str) -> Iterator[None]:
         yield
     except type(missing) as why:
         raise missing from why
-
-
-def known(family: ResourceTable, what: str, ident: str) -> str:
-    """Return a UUID or name in the database's form.
-
-    :raises errors.InvalidParameter: neither a UUID nor a valid name.
-    """
-    return rules.ident(ident, what)
 
 
 @functools.cache
@@ -418,20 +406,19 @@ def _delete(self: ResourceController, request: Request, ident: str) -> None:
 
 _CREATE: Json = {"status": HTTPStatus.CREATED, "body": expose.WHOLE, "waits": True}
 _CHANGE: Json = {"body": expose.WHOLE, "waits": True}
-_ONE = (types.word,)
-# method, path after the collection, handler, argument types, further arguments of expose()
-_ACTS: tuple[tuple[str, str, Any, tuple[Any, ...], Json], ...] = (
-    ("GET", "", _index, (), {"raw_query": True}),
-    ("GET", "/detail", _index_detail, (), {"raw_query": True}),
-    ("GET", "/{ident}", _show, _ONE, {"raw_query": True}),
-    ("POST", "", _post, (), _CREATE),
-    ("PATCH", "/{ident}", _patch, _ONE, _CHANGE),
-    ("DELETE", "/{ident}", _delete, _ONE, {"status": HTTPStatus.NO_CONTENT, "waits": True}),
+# method, path after the collection, handler, further arguments of expose()
+_ACTS: tuple[tuple[str, str, Any, Json], ...] = (
+    ("GET", "", _index, {"raw_query": True}),
+    ("GET", "/detail", _index_detail, {"raw_query": True}),
+    ("GET", "/{ident}", _show, {"raw_query": True}),
+    ("POST", "", _post, _CREATE),
+    ("PATCH", "/{ident}", _patch, _CHANGE),
+    ("DELETE", "/{ident}", _delete, {"status": HTTPStatus.NO_CONTENT, "waits": True}),
 )
 
 
 def _copy_handler(act: Any, family: type[ResourceController]) -> Any:
-    """Return a copy of a handler for one family: WSME stores the argument types in the handler."""
+    """Return a copy of a handler for one family: each has its own docstring."""
     copy = FunctionType(act.__code__, act.__globals__, act.__name__)
     copy.__annotations__ = dict(act.__annotations__)
     what = family.word.replace("_", " ")
@@ -535,13 +522,9 @@ class NodeOwnedController(ResourceController):
         table, version = self.shown.table, request.version
         return patches.resource(table, before, patch, version=version, what=self.what)
 
-    def drop(self, conn: Connection, request: Request, ident: str) -> Written:
-        """Remove a member from a node that is not locked."""
-        row = self.family.get(conn, ident, lock_row=True)
-        owner = self._lock_owner(conn, request, row)
-        self.release(conn, owner, row)
-        self.family.delete(conn, row["uuid"])
-        return row, self.record(conn, request, "deleted", row)
+    def check_removal(self, conn: Connection, request: Request, row: Json) -> None:
+        """Refuse the removal of a member that is still in use, or whose node is locked."""
+        self.release(conn, self._lock_owner(conn, request, row), row)
 
     def _lock_owner(self, conn: Connection, request: Request, row: Json) -> Json:
         """Lock and return the node of a member that the caller may change."""

@@ -55,16 +55,6 @@ def read_ident(value: str, path: str) -> str:
     return value
 
 
-def read_host(value: str, path: str) -> str:
-    """Read the name of a conductor."""
-    return rules.host_port(value, path)
-
-
-def read_flag(value: str, path: str) -> bool:
-    """Read a boolean."""
-    return rules.boolean(value, path)
-
-
 def read_uuids(value: str, path: str) -> list[str]:
     """Read the UUIDs ``a,b,c`` of up to `MOST_UUIDS` nodes."""
     if value.count(",") >= MOST_UUIDS:
@@ -275,8 +265,8 @@ NODES = Resource(
     fields.NODE,
     (
         Filter("instance_uuid", 1, rules.uuid),
-        Filter("associated", 1, read_flag),
-        Filter("maintenance", 1, read_flag),
+        Filter("associated", 1, rules.boolean),
+        Filter("maintenance", 1, rules.boolean),
         Filter("chassis_uuid", 1, rules.uuid),
         Filter("provision_state", 9, read_node_states),
         Filter("driver", 16, read_text),
@@ -287,17 +277,17 @@ NODES = Resource(
         Filter("owner", 50, read_text),
         # Ironic never enforced the versions of the next three.
         Filter("description_contains", 1, read_text),
-        Filter("retired", 1, read_flag),  # S4.10
+        Filter("retired", 1, rules.boolean),  # S4.10
         Filter("project", 1, read_text),
         Filter("lessee", 65, read_text),
         Filter("shard", 82, read_shards),
-        Filter("sharded", 82, read_flag),
-        Filter("include_children", 83, read_flag),
+        Filter("sharded", 82, rules.boolean),
+        Filter("include_children", 83, rules.boolean),
         Filter("parent_node", 83, read_text),
         Filter("instance_name", 104, read_text),
         # Ironic does not have the next five.
         Filter("health", 109, read_health),
-        Filter("held", 1, read_flag),
+        Filter("held", 1, rules.boolean),
         Filter("uuid", 1, read_uuids),
         Filter("data_state", 1, read_data_state),
         Filter("cause", 1, read_causes),
@@ -367,10 +357,10 @@ INSPECTION_RULES = Resource(
     (Filter("phase", 96, read_text),),
     fields_since=96,
     detail_since=96,
-    marker=read_text,
+    marker=rules.text,
 )
 
-CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=read_host)
+CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=rules.host_port)
 
 HISTORY = Resource(fields.HISTORY, fields_since=78, detail_since=78)
 
@@ -398,8 +388,8 @@ RUNS = Resource(
         Filter("since", 1, read_moment),
         Filter("before", 1, read_moment),
         Filter("retry_of", 1, rules.uuid),
-        Filter("latest", 1, read_flag),
-        Filter("overdue", 1, read_flag),
+        Filter("latest", 1, rules.boolean),
+        Filter("overdue", 1, rules.boolean),
         Filter("batch", 1, rules.uuid),
     ),
     fields_since=1,
@@ -408,7 +398,7 @@ RUNS = Resource(
 )
 RUN = Resource(fields.WHOLE_FLEET_RUN, fields_since=1)
 
-_OF_HOLDS = (Filter("kind", 1, read_text), Filter("ended", 1, read_flag))
+_OF_HOLDS = (Filter("kind", 1, read_text), Filter("ended", 1, rules.boolean))
 NODES_HOLDS = Resource(fields.HOLD, _OF_HOLDS, fields_since=1, detail_since=None)
 HOLDS = Resource(
     fields.HOLD, (Filter("node", 1, read_ident), *_OF_HOLDS), fields_since=1, detail_since=None

@@ -19,7 +19,6 @@ from ironic_lite.api.policy import Rule
 from ironic_lite.api.policy.node_rules import READER
 from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.service import Extension, Service
-from ironic_lite.api.validation import types
 from ironic_lite.checks import api as checks
 from ironic_lite.checks import examiner
 from ironic_lite.core import clock
@@ -182,7 +181,7 @@ class Doctor(expose.Controller):
         super().__init__(service)
         self._examinations = Examinations(service)
 
-    @expose.expose("GET", "/doctor", types.word)
+    @expose.expose("GET", "/doctor")
     def show(self, request: Request, node: str | None = None) -> Examination:
         """Return the findings about the service, and about one node if it is named.
 

@@ -17,7 +17,7 @@ from ironic_lite.api.policy import ANYONE, Rule
 from ironic_lite.api.policy.node_rules import ANY_READER, OWNER_SEES, READER, node_rule
 from ironic_lite.api.resources import node_lookup, pages, queries
 from ironic_lite.api.service import Extension
-from ironic_lite.api.validation import rules, types
+from ironic_lite.api.validation import rules
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import erasure_records, fields
 from ironic_lite.features.erasures import rows as erasures_rows
@@ -51,7 +51,7 @@ ERASURES = queries.RESOURCES["ERASURES"] = queries.Resource(
 class Erasures(expose.Controller):
     """The records of a node, those of all nodes, and the keys that verify them."""
 
-    @expose.expose("GET", "/nodes/{ident}/erasures", types.word, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/erasures", raw_query=True)
     def index(self, request: Request, ident: str) -> Json:
         """Return a page of a node's records, the newest first: two statements."""
         query = pages.query(self.service, request, NODES_ERASURES)
@@ -82,12 +82,12 @@ class Erasures(expose.Controller):
         shown = [{name: each.get(name) for name in query.fields} for each in rows]
         return pages.body(request, query, "erasures", shown, [each["uuid"] for each in rows])
 
-    @expose.expose("GET", "/erasures/{erasure}", types.word)
+    @expose.expose("GET", "/erasures/{erasure}")
     def show(self, request: Request, erasure: str) -> orjson.Fragment:
         """Return a record: the exact bytes that were signed."""
         return orjson.Fragment(self._record(request, erasure)["statement"].encode())
 
-    @expose.expose("GET", "/erasures/{erasure}/signature", types.word)
+    @expose.expose("GET", "/erasures/{erasure}/signature")
     def signature(self, request: Request, erasure: str) -> orjson.Fragment:
         """Return the 64 bytes of a record's signature."""
         found = self._record(request, erasure)["signature"]
@@ -96,7 +96,7 @@ class Erasures(expose.Controller):
         request.answer.headers.append(("Content-Type", "application/octet-stream"))
         return orjson.Fragment(bytes.fromhex(found))
 
-    @expose.expose("GET", "/erasures/keys/{key}", types.word)
+    @expose.expose("GET", "/erasures/keys/{key}")
     def key(self, request: Request, key: str) -> orjson.Fragment:
         """Return a public key, PEM."""
         pem = self.service.database.read(lambda conn: erasures_rows.public_key(conn, key))

@@ -16,7 +16,6 @@ from ironic_lite.api.policy.node_rules import READER
 from ironic_lite.api.resources import pages, queries
 from ironic_lite.api.resources.recent import Recent
 from ironic_lite.api.service import Extension, Service
-from ironic_lite.api.validation import types
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes
@@ -157,7 +156,7 @@ class Statistics(expose.Controller):
         self._statistics = StepStatistics(service.database)
         self._node_counts = NodeCounts(service.database)
 
-    @expose.expose("GET", "/stats/steps", types.word, types.word, types.word, types.word)
+    @expose.expose("GET", "/stats/steps")
     def steps(
         self,
         _request: Request,

@@ -19,7 +19,7 @@ from ironic_lite.api.policy import SYSTEM, Rule
 from ironic_lite.api.policy.node_rules import ADMIN
 from ironic_lite.api.resources import idempotency, node_lookup, patches
 from ironic_lite.api.service import Extension, Service
-from ironic_lite.api.validation import rules, shapes, types
+from ironic_lite.api.validation import rules, shapes
 from ironic_lite.core import clock, masking, networks
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
@@ -125,13 +125,13 @@ class Webhooks(expose.Controller):
         """Return all webhooks, the oldest first."""
         return {"webhooks": [_document(row) for row in self.service.database.read(rows.every)]}
 
-    @expose.expose("GET", "/webhooks/{ident}", types.word)
+    @expose.expose("GET", "/webhooks/{ident}")
     def show(self, _request: Request, ident: str) -> Webhook:
         """Return one webhook."""
         uuid = _known(ident)
         return _document(self.service.database.read(lambda conn: rows.get(conn, uuid)))
 
-    @expose.expose("GET", "/webhooks/{ident}/failed", types.word)
+    @expose.expose("GET", "/webhooks/{ident}/failed")
     def failed(self, _request: Request, ident: str) -> FailedDeliveries:
         """Return the deliveries of a webhook that were put aside, the oldest first."""
         uuid = _known(ident)
@@ -170,7 +170,7 @@ class Webhooks(expose.Controller):
         request.answer.headers.append(("Location", location))
         return _document(row, row["secret"]["current"])
 
-    @expose.expose("PATCH", "/webhooks/{ident}", types.word, body=expose.WHOLE)
+    @expose.expose("PATCH", "/webhooks/{ident}", body=expose.WHOLE)
     def change(self, request: Request, ident: str) -> Webhook:
         """Change a webhook; a patch that removes the secret makes a new one and shows it once."""
         uuid, given = _known(ident), _read_patch(request.json, request.version)
@@ -201,7 +201,6 @@ class Webhooks(expose.Controller):
     @expose.expose(
         "POST",
         "/webhooks/{ident}/replay",
-        types.word,
         status=HTTPStatus.ACCEPTED,
         body=expose.WHOLE,
     )
@@ -227,7 +226,7 @@ class Webhooks(expose.Controller):
 
         return _document(idempotency.write_change(self.service, request, work))
 
-    @expose.expose("DELETE", "/webhooks/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
+    @expose.expose("DELETE", "/webhooks/{ident}", status=HTTPStatus.NO_CONTENT)
     def remove(self, request: Request, ident: str) -> None:
         """Remove a webhook; a delivery under way may still arrive."""
         uuid = _known(ident)

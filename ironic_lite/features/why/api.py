@@ -17,7 +17,6 @@ from ironic_lite.api.policy.access import OWNERS, target
 from ironic_lite.api.policy.node_rules import OWNER_SEES, node_rule
 from ironic_lite.api.resources import bmc_orders, node_lookup, run_documents
 from ironic_lite.api.service import Extension, Service
-from ironic_lite.api.validation import types
 from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import events, runs
@@ -53,7 +52,7 @@ class Why(expose.Controller):
         self._orders = bmc_orders.NodeOrders(service)
         self._read = service.database.read
 
-    @expose.expose("GET", "/nodes/{ident}/why", types.word)
+    @expose.expose("GET", "/nodes/{ident}/why")
     def show(self, request: Request, ident: str) -> Json:
         """Return what the node does or waits for, why it failed, and what it takes."""
         conf = self.service.conf
