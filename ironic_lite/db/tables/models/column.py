@@ -56,7 +56,7 @@ LongText = (
     .with_variant(sa.Text(collation="C"), "postgresql")
 )
 JsonColumn = sa.JSON(none_as_null=True)
-OPTIONS: Row = {
+_OPTIONS: Row = {
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
     "mysql_collate": "utf8mb4_bin",
@@ -64,6 +64,11 @@ OPTIONS: Row = {
     "mariadb_charset": "utf8mb4",
     "mariadb_collate": "utf8mb4_bin",
 }
+
+
+def table(name: str, *parts: sa.schema.SchemaItem, **more: Any) -> sa.Table:
+    """Return a table of the service: the same text in the same order on all databases."""
+    return sa.Table(name, metadata, *parts, **_OPTIONS, **more)
 
 
 def string(length: int) -> sa.types.TypeEngine[str]:
@@ -76,7 +81,12 @@ def id_() -> sa.Column[int]:
     return sa.Column("id", Id, primary_key=True, autoincrement=True)
 
 
-def uuid(name: str = "uuid", **more: Any) -> sa.Column[str]:
+def keys() -> tuple[sa.Column[Any], ...]:
+    """Return the primary key, and the UUID that clients name rows by."""
+    return (id_(), uuid("uuid", unique=True, nullable=False))
+
+
+def uuid(name: str, **more: Any) -> sa.Column[str]:
     """Return a column of UUIDs."""
     return sa.Column(name, string(36), **more)
 
@@ -112,22 +122,16 @@ def made() -> tuple[sa.Column[Any], ...]:
     return (time("created_at", nullable=False), time("updated_at"))
 
 
+def reference(name: str, other: str, **more: Any) -> sa.Column[str]:
+    """Return a column with the UUID of another row, with which this row is deleted."""
+    return sa.Column(name, string(36), sa.ForeignKey(other, ondelete="CASCADE"), **more)
+
+
 def owner() -> sa.Column[str]:
     """Return the column with the node of rows that have keys of their own."""
-    return sa.Column(
-        "node_uuid",
-        string(36),
-        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-    )
+    return reference("node_uuid", "nodes.uuid", nullable=False, index=True)
 
 
 def of_node() -> sa.Column[str]:
     """Return the first half of the key of rows that belong to a node."""
-    return sa.Column(
-        "node_uuid",
-        string(36),
-        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
-        primary_key=True,
-    )
+    return reference("node_uuid", "nodes.uuid", primary_key=True)

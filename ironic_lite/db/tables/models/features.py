@@ -5,15 +5,12 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from ironic_lite.db.tables.models import column
-from ironic_lite.db.tables.models.column import metadata
 
 # Tables of batches, and of their nodes.
 
-batches = sa.Table(
+batches = column.table(
     "batches",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.text("name"),
     column.text("state", 16, nullable=False),  # running, paused, done, aborted
     column.encrypted_json("request"),
@@ -30,19 +27,12 @@ batches = sa.Table(
     column.text("paused_by"),
     *column.made(),
     column.time("ended_at", index=True),  # NULL: a conductor still has to look at it
-    **column.OPTIONS,
 )
 
-batch_nodes = sa.Table(
+batch_nodes = column.table(
     "batch_nodes",
-    metadata,
     column.id_(),
-    sa.Column(
-        "batch_uuid",
-        column.string(36),
-        sa.ForeignKey("batches.uuid", ondelete="CASCADE"),
-        nullable=False,
-    ),
+    column.reference("batch_uuid", "batches.uuid", nullable=False),
     sa.Column("place", sa.Integer, nullable=False),
     column.uuid("node_uuid", nullable=False),  # no foreign key: the result outlives the node
     column.uuid("open_uuid", unique=True),  # the node until it has ended: in one open batch at most
@@ -68,17 +58,14 @@ batch_nodes = sa.Table(
     sa.UniqueConstraint("batch_uuid", "node_uuid", name="uq_batch_nodes_batch_uuid"),
     sa.Index("ix_batch_nodes_batch_uuid_state", "batch_uuid", "state", "wave", "place"),
     sa.Index("ix_batch_nodes_node_uuid_id", "node_uuid", "id"),
-    **column.OPTIONS,
 )
 
 
 # Tables of erasure records: they outlive their nodes, and their rows never change.
 
-erasures = sa.Table(
+erasures = column.table(
     "erasures",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.uuid("node_uuid", nullable=False),  # no foreign key: a record outlives its node
     column.text("node_name"),
     column.uuid("run_uuid"),
@@ -96,36 +83,29 @@ erasures = sa.Table(
     sa.Index("ix_erasures_at", "at"),
     sa.Index("ix_erasures_result_id", "result", "id"),
     sa.Index("ix_erasures_owner_id", "owner", "id"),
-    **column.OPTIONS,
 )
 
-erasure_disks = sa.Table(
+erasure_disks = column.table(
     "erasure_disks",
-    metadata,
     column.id_(),
     column.uuid("erasure_uuid", nullable=False, index=True),
     column.text("serial", nullable=False, index=True),
-    **column.OPTIONS,
 )
 
-evidence_keys = sa.Table(
+evidence_keys = column.table(
     "evidence_keys",
-    metadata,
     column.id_(),
     column.text("key", 64, unique=True, nullable=False),
     sa.Column("pem", column.LongText, nullable=False),
     column.time("created_at", nullable=False),
-    **column.OPTIONS,
 )
 
 
 # Tables of webhooks: receivers of events, and the deliveries that were put aside.
 
-webhooks = sa.Table(
+webhooks = column.table(
     "webhooks",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.text("url", 1024, nullable=False),
     column.json("kinds"),
     column.json("nodes"),
@@ -144,44 +124,32 @@ webhooks = sa.Table(
     column.text("last_error", 500),
     column.text("created_by"),
     *column.made(),
-    **column.OPTIONS,
 )
 
-webhook_failures = sa.Table(
+webhook_failures = column.table(
     "webhook_failures",
-    metadata,
     column.id_(),
-    sa.Column(
-        "webhook_uuid",
-        column.string(36),
-        sa.ForeignKey("webhooks.uuid", ondelete="CASCADE"),
-        nullable=False,
-        index=True,
-    ),
+    column.reference("webhook_uuid", "webhooks.uuid", nullable=False, index=True),
     sa.Column("position", sa.BigInteger, nullable=False),
     sa.Column("first", sa.BigInteger, nullable=False),
     sa.Column("last", sa.BigInteger, nullable=False),
     sa.Column("status", sa.Integer),
     column.text("answer", 500),
     column.time("at", nullable=False),
-    **column.OPTIONS,
 )
 
 
 # Nodes whose terms are to be made, and terms of the search. A term is the end of a value from a
 # word on, so that an index finds words.
 
-search_changes = sa.Table(
+search_changes = column.table(
     "search_changes",
-    metadata,
     column.id_(),
     column.uuid("node_uuid", nullable=False),  # no foreign key, which would cost each write
-    **column.OPTIONS,
 )
 
-search_terms = sa.Table(
+search_terms = column.table(
     "search_terms",
-    metadata,
     column.of_node(),
     sa.Column("field", column.string(128), primary_key=True),  # name, extra.rack ...
     sa.Column("term", column.string(64), primary_key=True),  # in lower case
@@ -190,5 +158,4 @@ search_terms = sa.Table(
     column.text("owner"),
     column.text("lessee"),
     sa.Index("ix_search_terms_term", "term", "value", "field", "node_uuid"),
-    **column.OPTIONS,
 )

@@ -5,18 +5,14 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from ironic_lite.db.tables.models import column
-from ironic_lite.db.tables.models.column import metadata
 from ironic_lite.domain import fields
 
-chassis = sa.Table(
+chassis = column.table(
     "chassis",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.text("description"),
     column.json("extra"),
     *column.made(),
-    **column.OPTIONS,
 )
 
 _FILTERS = (
@@ -24,11 +20,9 @@ _FILTERS = (
     *("owner", "lessee", "shard", "data_state", "health"),
 )
 
-nodes = sa.Table(
+nodes = column.table(
     "nodes",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.text("name", unique=True),
     column.text("driver", nullable=False),
     column.encrypted_json("driver_info"),
@@ -101,22 +95,17 @@ nodes = sa.Table(
     sa.Index("ix_nodes_reservation", "reservation", "wake_at"),
     sa.Index("ix_nodes_provision_state", "provision_state", "provision_updated_at"),
     sa.Index("ix_nodes_provision_state_id", "provision_state", "id"),
-    **column.OPTIONS,
 )
 
-traits = sa.Table(
+traits = column.table(
     "node_traits",
-    metadata,
     column.of_node(),
     sa.Column("trait", column.string(255), primary_key=True, index=True),
-    **column.OPTIONS,
 )
 
-ports = sa.Table(
+ports = column.table(
     "ports",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.text("name", unique=True),
     column.text("address", 64, unique=True, nullable=False),
     column.owner(),
@@ -132,24 +121,20 @@ ports = sa.Table(
     column.text("category", 80),
     column.flag("available_for_dynamic_portgroup", default_false=False),
     *column.made(),
-    **column.OPTIONS,
 )
 
 # Steps listed by a node's last agent; db.queries.agent_steps says why this is no column of the
 # node.
-agent_steps = sa.Table(
+agent_steps = column.table(
     "agent_steps",
-    metadata,
     column.of_node(),
     column.json("steps", nullable=False),  # interface -> list of clean steps
     column.time("refreshed_at", nullable=False),
-    **column.OPTIONS,
 )
 
 # Firmware as reported by a machine's BMC: its settings, and component versions.
-bios_settings = sa.Table(
+bios_settings = column.table(
     "bios_settings",
-    metadata,
     column.of_node(),
     sa.Column("name", column.string(255), primary_key=True),
     sa.Column("value", column.LongText),
@@ -164,12 +149,10 @@ bios_settings = sa.Table(
     sa.Column("reset_required", sa.Boolean),
     sa.Column("unique", sa.Boolean),
     *column.made(),
-    **column.OPTIONS,
 )
 
-firmware_components = sa.Table(
+firmware_components = column.table(
     "firmware_components",
-    metadata,
     column.of_node(),
     sa.Column("component", column.string(255), primary_key=True),  # bios, bmc, nic:<which>
     column.text("initial_version", nullable=False),
@@ -179,29 +162,24 @@ firmware_components = sa.Table(
     column.text("model"),
     column.text("serial_number"),
     *column.made(),
-    **column.OPTIONS,
 )
 
 # Results of a node's last inspection: agents and third-party drivers add any content.
-inventories = sa.Table(
+inventories = column.table(
     "inventories",
-    metadata,
     column.of_node(),
     column.encrypted_json("inventory", nullable=False),
     column.encrypted_json("plugin_data", nullable=False),
     *column.made(),
-    **column.OPTIONS,
 )
 
 
 # Tables of resources that belong to a node, and are deleted with it.
 
 # Ports refer to portgroups without a foreign key, because the column is older than the table.
-portgroups = sa.Table(
+portgroups = column.table(
     "portgroups",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.text("name", unique=True),
     column.text("address", 64, unique=True),
     column.owner(),
@@ -214,34 +192,23 @@ portgroups = sa.Table(
     column.json("extra"),
     column.json("internal_info"),
     *column.made(),
-    **column.OPTIONS,
 )
 
-volume_connectors = sa.Table(
+volume_connectors = column.table(
     "volume_connectors",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.owner(),
     column.text("type", 32, nullable=False),
     column.text("connector_id", nullable=False),
     column.json("extra"),
     *column.made(),
     sa.UniqueConstraint("type", "connector_id"),
-    **column.OPTIONS,
 )
 
-volume_targets = sa.Table(
+volume_targets = column.table(
     "volume_targets",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
-    sa.Column(
-        "node_uuid",
-        column.string(36),
-        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
-        nullable=False,
-    ),
+    *column.keys(),
+    column.reference("node_uuid", "nodes.uuid", nullable=False),
     column.text("volume_type", 64, nullable=False),
     column.text("volume_id", 36, nullable=False),
     sa.Column("boot_index", sa.Integer, nullable=False),
@@ -249,20 +216,12 @@ volume_targets = sa.Table(
     column.json("extra"),
     *column.made(),
     sa.UniqueConstraint("node_uuid", "boot_index"),
-    **column.OPTIONS,
 )
 
-holds = sa.Table(
+holds = column.table(
     "holds",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
-    sa.Column(
-        "node_uuid",
-        column.string(36),
-        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
-        nullable=False,
-    ),
+    *column.keys(),
+    column.reference("node_uuid", "nodes.uuid", nullable=False),
     column.text("kind", 32, nullable=False),
     column.text("reason", nullable=False),
     column.text("blocks", 64, nullable=False),  # words with commas
@@ -278,38 +237,27 @@ holds = sa.Table(
     sa.Index("ix_holds_ended_at", "ended_at"),
     sa.Index("ix_holds_node_uuid_ended_at", "node_uuid", "ended_at"),
     sa.Index("ix_holds_owner_id", "owner", "id"),
-    **column.OPTIONS,
 )
 
 
 # Tables of resources beside nodes.
 
-deploy_templates = sa.Table(
+deploy_templates = column.table(
     "deploy_templates",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.text("name", unique=True, nullable=False),
     # A list of steps, because they are only read and written with their template.
     column.encrypted_json("steps", nullable=False),
     column.json("extra"),
     *column.made(),
-    **column.OPTIONS,
 )
 
-allocations = sa.Table(
+allocations = column.table(
     "allocations",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.text("name", unique=True),
     # A node has at most one allocation, which is deleted with it.
-    sa.Column(
-        "node_uuid",
-        column.string(36),
-        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
-        unique=True,
-    ),
+    column.reference("node_uuid", "nodes.uuid", unique=True),
     column.text("state", 15, nullable=False, index=True),
     sa.Column("last_error", column.LongText),
     column.text("resource_class", 80, index=True),
@@ -319,14 +267,11 @@ allocations = sa.Table(
     column.text("conductor"),  # that looks for a node
     column.json("extra"),
     *column.made(),
-    **column.OPTIONS,
 )
 
-inspection_rules = sa.Table(
+inspection_rules = column.table(
     "inspection_rules",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.text("description"),
     column.text("phase", 16, nullable=False),
     sa.Column("priority", sa.Integer, nullable=False, server_default="0"),
@@ -336,14 +281,11 @@ inspection_rules = sa.Table(
     column.encrypted_json("actions", nullable=False),
     *column.made(),
     sa.Index("ix_inspection_rules_phase", "phase", "priority"),
-    **column.OPTIONS,
 )
 
-runbooks = sa.Table(
+runbooks = column.table(
     "runbooks",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
+    *column.keys(),
     column.text("name", unique=True, nullable=False),
     column.text("description"),
     # Only read and written with their runbook, as the steps of a template.
@@ -354,5 +296,4 @@ runbooks = sa.Table(
     column.text("owner", index=True),
     column.json("extra"),
     *column.made(),
-    **column.OPTIONS,
 )

@@ -5,11 +5,9 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from ironic_lite.db.tables.models import column
-from ironic_lite.db.tables.models.column import metadata
 
-conductors = sa.Table(
+conductors = column.table(
     "conductors",
-    metadata,
     column.id_(),
     column.text("hostname", unique=True, nullable=False),
     column.text("conductor_group", nullable=False, server_default=""),
@@ -18,12 +16,10 @@ conductors = sa.Table(
     *column.made(),
     column.json("counters"),
     column.text("boot", 36),
-    **column.OPTIONS,
 )
 
-hardware_interfaces = sa.Table(
+hardware_interfaces = column.table(
     "hardware_interfaces",
-    metadata,
     column.id_(),
     sa.Column(
         "conductor_id",
@@ -39,20 +35,12 @@ hardware_interfaces = sa.Table(
     sa.UniqueConstraint(
         "conductor_id", "hardware_type", "interface_type", "interface_name", name="uq_hardware"
     ),
-    **column.OPTIONS,
 )
 
-runs = sa.Table(
+runs = column.table(
     "runs",
-    metadata,
-    column.id_(),
-    column.uuid(unique=True, nullable=False),
-    sa.Column(
-        "node_uuid",
-        column.string(36),
-        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
-        nullable=False,
-    ),
+    *column.keys(),
+    column.reference("node_uuid", "nodes.uuid", nullable=False),
     column.text("verb", 16, nullable=False),
     column.text("requester"),
     column.text("project"),
@@ -80,19 +68,12 @@ runs = sa.Table(
     sa.Index("ix_runs_retry_of", "retry_of"),
     sa.Index("ix_runs_request_id", "request_id"),
     sa.Index("ix_runs_owner_started_at", "owner", "started_at"),
-    **column.OPTIONS,
 )
 
-run_steps = sa.Table(
+run_steps = column.table(
     "run_steps",
-    metadata,
     column.id_(),
-    sa.Column(
-        "run_uuid",
-        column.string(36),
-        sa.ForeignKey("runs.uuid", ondelete="CASCADE"),
-        nullable=False,
-    ),
+    column.reference("run_uuid", "runs.uuid", nullable=False),
     sa.Column("ordinal", sa.Integer, nullable=False),
     column.text("kind", 16, nullable=False),
     column.text("interface", 32, nullable=False),
@@ -111,28 +92,19 @@ run_steps = sa.Table(
     column.time("overdue_at"),
     sa.UniqueConstraint("run_uuid", "kind", "ordinal", name="uq_run_steps_place"),
     sa.Index("ix_run_steps_interface_step_id", "interface", "step", "id"),
-    **column.OPTIONS,
 )
 
-run_logs = sa.Table(
+run_logs = column.table(
     "run_logs",
-    metadata,
     column.id_(),
-    sa.Column(
-        "run_uuid",
-        column.string(36),
-        sa.ForeignKey("runs.uuid", ondelete="CASCADE"),
-        nullable=False,
-    ),
+    column.reference("run_uuid", "runs.uuid", nullable=False),
     column.time("at", nullable=False),
     sa.Column("text", column.LongText, nullable=False),
     sa.Index("ix_run_logs_run_uuid_id", "run_uuid", "id"),
-    **column.OPTIONS,
 )
 
-idempotency = sa.Table(
+idempotency = column.table(
     "idempotency",
-    metadata,
     column.id_(),
     column.text("caller", 64, nullable=False),  # hash of user, scope and roles
     column.text("key", 64, nullable=False),  # hash of the header
@@ -150,22 +122,18 @@ idempotency = sa.Table(
     sa.Column("size", sa.Integer),  # bytes of headers and body
     sa.UniqueConstraint("caller", "key", name="uq_idempotency_caller"),
     sa.Index("ix_idempotency_caller_size", "caller", "size"),
-    **column.OPTIONS,
 )
 
-marks = sa.Table(
+marks = column.table(
     "marks",
-    metadata,
     # trimmed: the largest id of an event that was removed
     # webhooks, batches: locked by an addition before it counts the rows of the table
     sa.Column("name", column.string(32), primary_key=True),
     sa.Column("value", sa.BigInteger, nullable=False),
-    **column.OPTIONS,
 )
 
-events = sa.Table(
+events = column.table(
     "events",
-    metadata,
     column.id_(),
     column.time("at", nullable=False),
     column.uuid("node_uuid", nullable=False),  # no foreign key: a node's history outlives it
@@ -185,5 +153,4 @@ events = sa.Table(
     sa.Index("ix_events_node_uuid_id", "node_uuid", "id"),
     sa.Index("ix_events_owner_id", "owner", "id"),
     sqlite_autoincrement=True,  # ids, which are cursors, are never reused after a removal
-    **column.OPTIONS,
 )
