@@ -14,7 +14,7 @@ import hashlib
 import hmac
 import math
 import secrets
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -42,6 +42,9 @@ _NOTES_OF_RUN = (RETRY_NOTE, LIST_NOTE, PAUSED_NOTE)
 """The keys that the end of a run removes."""
 
 
+T = TypeVar("T")
+
+
 class NoteStore:
     """The keys of one node's ``driver_internal_info``."""
 
@@ -62,6 +65,24 @@ class NoteStore:
             self._node.driver_internal_info = {
                 key: value for key, value in held.items() if key not in keys
             }
+
+
+class _Note(Generic[T]):
+    """A note as an attribute; its default value removes it."""
+
+    def __init__(self, key: str, default: T) -> None:
+        self._key = key
+        self._default = default
+
+    def __get__(self, notes: NoteStore, _kind: type) -> T:
+        value: T = notes._get_note(self._key, self._default)
+        return value
+
+    def __set__(self, notes: NoteStore, value: T) -> None:
+        if value == self._default:
+            notes._drop_notes(self._key)
+        else:
+            notes._put_notes(**{self._key: value})
 
 
 class RetryNotes(NoteStore):
@@ -102,31 +123,11 @@ class RetryNotes(NoteStore):
         """True if this run continues a failed one with its list."""
         return self._get_note(RETRY_NOTE) is not None
 
-    @property
-    def own_maintenance(self) -> str | None:
-        """The reason of the maintenance that a failed run has set; None if an operator did."""
-        reason: str | None = self._get_note(_OWN_MAINTENANCE)
-        return reason
+    # The reason of the maintenance that a failed run has set; None if an operator did.
+    own_maintenance = _Note[str | None](_OWN_MAINTENANCE, None)
 
-    @own_maintenance.setter
-    def own_maintenance(self, reason: str | None) -> None:
-        if reason is None:
-            self._drop_notes(_OWN_MAINTENANCE)
-        else:
-            self._put_notes(**{_OWN_MAINTENANCE: reason})
-
-    @property
-    def automatic_retries(self) -> int:
-        """Number of retries that the service has made by itself since an operator's verb."""
-        number: int = self._get_note(_AUTOMATIC, 0)
-        return number
-
-    @automatic_retries.setter
-    def automatic_retries(self, number: int) -> None:
-        if number:
-            self._put_notes(**{_AUTOMATIC: number})
-        else:
-            self._drop_notes(_AUTOMATIC)
+    # Number of retries that the service has made by itself since an operator's verb.
+    automatic_retries = _Note[int](_AUTOMATIC, 0)
 
     @property
     def paused(self) -> bool:
@@ -251,11 +252,8 @@ class Notes(RetryNotes):
         if runbook is not None:
             self._put_notes(**{_RUNBOOK: runbook})
 
-    @property
-    def runbook(self) -> str | None:
-        """The runbook that an automated clean has its steps from."""
-        uuid: str | None = self._get_note(_RUNBOOK)
-        return uuid
+    # The runbook that an automated clean has its steps from.
+    runbook = _Note[str | None](_RUNBOOK, None)
 
     def requested_steps(self, kind: StepKind) -> list[StoredStep] | None:
         """Return the steps that an operator or a runbook listed; None if drivers list them."""
@@ -295,14 +293,8 @@ class Notes(RetryNotes):
         self._drop_notes("user_deploy_steps", _TEMPLATES, "deploy_steps", "deploy_step_index")
         self._drop_notes("steps_validated", _CHANGES, *_NOTES_OF_RUN)
 
-    @property
-    def deploy_validated(self) -> bool:
-        """True if the deploy steps have been checked with those of the agent."""
-        return bool(self._get_note("steps_validated"))
-
-    def validate_deploy(self) -> None:
-        """Record this check."""
-        self._put_notes(steps_validated=True)
+    # True if the deploy steps have been checked with those of the agent.
+    deploy_validated = _Note[bool]("steps_validated", False)
 
     def switched(self) -> None:
         """Record the time of an operator's power change."""
@@ -314,37 +306,16 @@ class Notes(RetryNotes):
         at = self._get_note("last_power_state_change")
         return math.inf if at is None else clock.lived(datetime.datetime.fromisoformat(at))
 
-    @property
-    def automatic_lessee(self) -> bool:
-        """True if the deployment set the node's lessee; it is removed with the instance."""
-        return bool(self._get_note("automatic_lessee"))
+    # True if the deployment set the node's lessee; it is removed with the instance.
+    automatic_lessee = _Note[bool]("automatic_lessee", False)
 
-    @automatic_lessee.setter
-    def automatic_lessee(self, value: bool) -> None:
-        if value:
-            self._put_notes(automatic_lessee=True)
-        else:
-            self._drop_notes("automatic_lessee")
-
-    @property
-    def console_paused(self) -> bool:
-        """True if the console was stopped with the instance, and starts with the next one."""
-        return bool(self._get_note(_CONSOLE_PAUSED))
-
-    @console_paused.setter
-    def console_paused(self, value: bool) -> None:
-        if value:
-            self._put_notes(**{_CONSOLE_PAUSED: True})
-        else:
-            self._drop_notes(_CONSOLE_PAUSED)
+    # True if the console was stopped with the instance, and starts with the next one.
+    console_paused = _Note[bool](_CONSOLE_PAUSED, False)
 
     # -- the agent ---------------------------------------------------------------------------
 
-    @property
-    def token(self) -> str | None:
-        """The secret shared with the running ramdisk."""
-        token: str | None = self._get_note("agent_secret_token")
-        return token
+    # The secret shared with the running ramdisk.
+    token = _Note[str | None]("agent_secret_token", None)
 
     def new_token(self, *, before_boot: bool = False) -> str:
         """Make a new token.
@@ -359,24 +330,11 @@ class Notes(RetryNotes):
             self._put_notes(agent_secret_token_pregenerated=True)
         return token
 
-    @property
-    def original_deploy(self) -> str | None:
-        """The deploy interface that has chosen the one that the node shows; None without one."""
-        name: str | None = self._get_note(fields.ORIGINAL_DEPLOY)
-        return name
+    # The deploy interface that has chosen the one that the node shows; None without one.
+    original_deploy = _Note[str | None](fields.ORIGINAL_DEPLOY, None)
 
-    @original_deploy.setter
-    def original_deploy(self, name: str | None) -> None:
-        if name is None:
-            self._drop_notes(fields.ORIGINAL_DEPLOY)
-        else:
-            self._put_notes(**{fields.ORIGINAL_DEPLOY: name})
-
-    @property
-    def agent_url(self) -> str | None:
-        """The agent's URL."""
-        url: str | None = self._get_note("agent_url")
-        return url
+    # The agent's URL.
+    agent_url = _Note[str | None]("agent_url", None)
 
     @property
     def agent(self) -> Agent | None:
@@ -425,17 +383,8 @@ class Notes(RetryNotes):
         at: str | None = self._get_note(f"agent_cached_{kind}_steps_refreshed")
         return at
 
-    @property
-    def manager_version(self) -> Any:
-        """The versions of the agent's hardware managers, as last reported.
-
-        Requirement S2.29.
-        """
-        return self._get_note("hardware_manager_version")
-
-    @manager_version.setter
-    def manager_version(self, value: object) -> None:
-        self._put_notes(hardware_manager_version=value)
+    # The versions of the agent's hardware managers, as last reported (S2.29).
+    manager_version = _Note[Any]("hardware_manager_version", None)
 
     @property
     def agent_changes(self) -> int:
@@ -465,32 +414,13 @@ class Notes(RetryNotes):
 
     # -- an order outside of any verb --------------------------------------------------------
 
-    @property
-    def order(self) -> str | None:
-        """An operator's request that a worker carries out, such as "attach a cdrom"."""
-        order: str | None = self._get_note(_ORDER)
-        return order
-
-    @order.setter
-    def order(self, value: str | None) -> None:
-        if value is None:
-            self._drop_notes(_ORDER)
-        else:
-            self._put_notes(**{_ORDER: value})
+    # An operator's request that a worker carries out, such as "attach a cdrom".
+    order = _Note[str | None](_ORDER, None)
 
     # -- what a conductor that goes away leaves ---------------------------------------------
 
-    @property
-    def untidied(self) -> bool:
-        """True if an abort has moved the node and clean-up is still to be done."""
-        return bool(self._get_note(_UNTIDIED))
-
-    @untidied.setter
-    def untidied(self, value: bool) -> None:
-        if value:
-            self._put_notes(**{_UNTIDIED: True})
-        else:
-            self._drop_notes(_UNTIDIED)
+    # True if an abort has moved the node and clean-up is still to be done.
+    untidied = _Note[bool](_UNTIDIED, False)
 
     def begin_again(self, work: str) -> int:
         """Count an attempt to begin the same work; return the number including the first.

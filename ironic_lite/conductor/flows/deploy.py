@@ -282,7 +282,7 @@ def _store_agent_steps(task: Task) -> None:
         return
     lists.record_agent_steps(task, StepKind.DEPLOY)
     if task.notes.agent_steps(StepKind.DEPLOY) is not None:
-        task.notes.validate_deploy()
+        task.notes.deploy_validated = True
 
 
 def hear(task: Task, done: int) -> None:
