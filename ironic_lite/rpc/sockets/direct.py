@@ -14,7 +14,7 @@ import socket
 import ssl
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, Never
+from typing import Any, NamedTuple, Never
 
 import oslo_messaging
 
@@ -231,7 +231,6 @@ _HANDSHAKE_FAULTS = (
     frames.BadFrame,
     frames.FrameTooLarge,
 )
-_NO_NOTIFICATIONS = "direct:// carries no notifications"
 
 
 class DirectDriver(driver.SocketDriver):
@@ -241,15 +240,9 @@ class DirectDriver(driver.SocketDriver):
     fanout, and no notifications.
     """
 
-    def __init__(
-        self,
-        conf: Configuration,
-        url: oslo_messaging.TransportURL,
-        default_exchange: str | None = None,
-        allowed_remote_exmods: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, conf: Configuration, url: oslo_messaging.TransportURL, **more: Any) -> None:
         """Read the certificates. Raises config.ConfigError if URL or options cannot be used."""
-        super().__init__(conf, url, default_exchange, allowed_remote_exmods)
+        super().__init__(conf, url, **more)
         if url.hosts or url.virtual_host:
             raise config.ConfigError(
                 reason="[DEFAULT]transport_url: direct:// takes no host and no path, because the "
@@ -281,12 +274,12 @@ class DirectDriver(driver.SocketDriver):
         try:
             sock = connect_tcp(host, port, self._limit_to_connect(deadline), self._silence)
         except socket.gaierror as why:
-            raise _absent(
+            raise frames.PeerAbsent(
                 f"the name {host} of a conductor cannot be resolved: {why.strerror}; make it known "
                 "to DNS or /etc/hosts of this machine, or give the conductor another [DEFAULT]host"
             ) from None
         except (OSError, ValueError, OverflowError) as why:
-            raise _absent(f"no conductor listens at {place}: {_problem(why)}") from None
+            raise frames.PeerAbsent(f"no conductor listens at {place}: {_problem(why)}") from None
         try:
             end = time.monotonic() + self._limit_to_connect(deadline)
             sock.settimeout(self._limit_to_connect(deadline))
@@ -306,7 +299,7 @@ class DirectDriver(driver.SocketDriver):
         if greeting.get("server") != name:
             text = f"the conductor at {place} is {greeting.get('server')}, not {name}"
             self._complain("Check the addresses of both names, and [DEFAULT]host there: %s", text)
-            raise _absent(text)
+            raise frames.PeerAbsent(text)
 
     def _refuse_server(self, place: str, why: Exception) -> Never:
         """Raise the error of a handshake, and log what an operator must correct."""
@@ -322,7 +315,7 @@ class DirectDriver(driver.SocketDriver):
                 text = f"no conductor answers at {place}: it does not answer in time"
             case _:
                 text = f"no conductor answers at {place}: {_problem(why)}"
-        raise _absent(text) from None
+        raise frames.PeerAbsent(text) from None
 
     def _complain(self, advice: str, text: str) -> None:
         """Log a fault of the configuration, rarely, because each call meets it."""
@@ -340,16 +333,11 @@ class DirectDriver(driver.SocketDriver):
     def _silence(self) -> int:
         return int(self._settings.silence_timeout)
 
-    def send_notification(
-        self,
-        target: oslo_messaging.Target,
-        ctxt: frames.Body,
-        message: frames.Body,
-        version: float,
-        retry: int | None = None,
-    ) -> None:
+    def send_notification(self, *_given: object, **_named: object) -> Never:
         """Refuse. Raises NotImplementedError."""
-        raise NotImplementedError(_NO_NOTIFICATIONS)
+        raise NotImplementedError("direct:// carries no notifications")
+
+    listen_for_notifications = send_notification
 
     # -- listening ---------------------------------------------------------------------------
 
@@ -393,16 +381,6 @@ class DirectDriver(driver.SocketDriver):
         )
         return socket_server.Listener([server], self._limit, (batch_size, batch_timeout))
 
-    def listen_for_notifications(
-        self,
-        targets_and_priorities: Sequence[tuple[oslo_messaging.Target, str]],
-        pool: str | None,
-        batch_size: int,
-        batch_timeout: float | None,
-    ) -> Never:
-        """Refuse. Raises NotImplementedError."""
-        raise NotImplementedError(_NO_NOTIFICATIONS)
-
 
 def _read_greeting(sock: socket.socket, end: float) -> frames.Body:
     """Return the greeting of the server until a time of the monotonic clock.
@@ -419,10 +397,6 @@ def _read_greeting(sock: socket.socket, end: float) -> frames.Body:
             raise ConnectionResetError("it has closed the connection")
         for greeting in reader.feed(received):
             return greeting
-
-
-def _absent(text: str) -> frames.PeerAbsent:
-    return frames.PeerAbsent(text)
 
 
 def _problem(why: Exception) -> str:

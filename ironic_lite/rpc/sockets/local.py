@@ -21,6 +21,7 @@ import stat
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import oslo_messaging
 
@@ -232,14 +233,8 @@ class LocalDriver(driver.SocketDriver):
     A notification without a listener is dropped.
     """
 
-    def __init__(
-        self,
-        conf: Configuration,
-        url: oslo_messaging.TransportURL,
-        default_exchange: str | None = None,
-        allowed_remote_exmods: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(conf, url, default_exchange, allowed_remote_exmods)
+    def __init__(self, conf: Configuration, url: oslo_messaging.TransportURL, **more: Any) -> None:
+        super().__init__(conf, url, **more)
         self._directory = Directory(_url_path(url))
         self._turn = itertools.count()
         self._hung: set[str] = set()
