@@ -66,18 +66,14 @@ class ThreadPool:
         """True if the loop has been woken for waiting results."""
         self._adding = threading.Lock()
         # All three change only in the event loop, so they need no lock.
-        self._threads = 0
+        # The number of threads.
+        self.threads = 0
         self._free = 0
         """Threads that wait for a call; below 0, the calls that wait for a thread."""
         self._unused = 0
         """The fewest free threads since the last check."""
         self._timer = self._loop.call_later(idle_seconds, self._trim_threads)
         self._late: asyncio.TimerHandle | None = None
-
-    @property
-    def threads(self) -> int:
-        """The number of threads."""
-        return self._threads
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run ``work`` in another thread; return its result or raise its exception.
@@ -99,7 +95,7 @@ class ThreadPool:
     def _call_in_thread(self, work: Callable[[], T], *, late: bool) -> asyncio.Future[T]:
         if self._done:
             self._deliver_results()
-        if self._free <= 0 and self._threads < self._most:
+        if self._free <= 0 and self.threads < self._most:
             self._start_thread()
         future: asyncio.Future[T] = self._loop.create_future()
         self._calls.put((work, future, late))
@@ -110,7 +106,7 @@ class ThreadPool:
     async def drain(self, seconds: float) -> None:
         """Wait until no call is running, at most for ``seconds``."""
         until = self._loop.time() + seconds
-        while self._free < self._threads and self._loop.time() < until:
+        while self._free < self.threads and self._loop.time() < until:
             await asyncio.sleep(_PAUSE)
             self._deliver_results()
         # Lets the coroutines that wait for results continue before this returns.
@@ -121,17 +117,17 @@ class ThreadPool:
         self._timer.cancel()
         if self._late is not None:
             self._late.cancel()
-        self._end_threads(self._threads)
+        self._end_threads(self.threads)
 
     def _start_thread(self) -> None:
-        name = f"request-{self._threads}"
+        name = f"request-{self.threads}"
         try:
             threading.Thread(target=self._serve_calls, name=name, daemon=True).start()
         except RuntimeError as why:  # a limit of processes or of memory
-            if self._threads:
+            if self.threads:
                 return  # the call waits for one of these
             raise errors.Unavailable(f"The service has no thread ({why}); retry later.") from None
-        self._threads += 1
+        self.threads += 1
         self._free += 1
 
     def _serve_calls(self) -> None:
@@ -172,7 +168,7 @@ class ThreadPool:
 
     def _settle_late(self) -> None:
         self._deliver_results()
-        waiting = self._free < self._threads
+        waiting = self._free < self.threads
         self._late = self._loop.call_later(LATEST, self._settle_late) if waiting else None
 
     def _trim_threads(self) -> None:
@@ -183,7 +179,7 @@ class ThreadPool:
         self._timer = self._loop.call_later(self._idle_seconds, self._trim_threads)
 
     def _end_threads(self, count: int) -> None:
-        self._threads -= count
+        self.threads -= count
         self._free -= count
         for _ in range(count):
             self._calls.put(None)
@@ -452,36 +448,26 @@ class EventLoopApplication:
 class _Answer:
     """Passes the answer of a WSGI application to RSGI; used as ``start_response``."""
 
-    __slots__ = ("_headers", "_protocol", "_status", "kept", "large")
+    __slots__ = ("_protocol", "headers", "kept", "large", "status")
 
     def __init__(self, protocol: Exchange) -> None:
         self._protocol = protocol
         self.large = b""
         """A large body, which the coroutine of the request sends."""
-        self._status = 500
-        self._headers: list[tuple[str, str]] = []
+        self.status = 500
+        self.headers: list[tuple[str, str]] = []
         self.kept: tuple[int, list[tuple[str, str]], Iterable[bytes]] | None = None
         """The answer of a suspended request, if the time were over."""
 
     @property
-    def status(self) -> int:
-        """The status."""
-        return self._status
-
-    @property
-    def headers(self) -> list[tuple[str, str]]:
-        """All headers."""
-        return self._headers
-
-    @property
     def extra(self) -> list[tuple[str, str]]:
         """The headers without those of the body."""
-        return [pair for pair in self._headers if not pair[0].startswith("Content-")]
+        return [pair for pair in self.headers if not pair[0].startswith("Content-")]
 
     @property
     def unavailable(self) -> bool:
         """True if the application has answered 503."""
-        return self._status == HTTPStatus.SERVICE_UNAVAILABLE
+        return self.status == HTTPStatus.SERVICE_UNAVAILABLE
 
     def finish(self, environ: Environ, parts: Iterable[bytes]) -> Later | None:
         """Send the answer, or return how its handler wants to go on instead."""
@@ -490,7 +476,7 @@ class _Answer:
         if later is None:
             self.send(self._compress(environ, parts))
         else:
-            self.kept = (self._status, self._headers, parts)
+            self.kept = (self.status, self.headers, parts)
         return later
 
     def _compress(self, environ: Environ, parts: Iterable[bytes]) -> Iterable[bytes]:
@@ -499,14 +485,14 @@ class _Answer:
         An answer with an entity tag is short, and a compressed one would need another tag.
         """
         parts = tuple(parts)
-        named = dict(self._headers)
+        named = dict(self.headers)
         size = sum(map(len, parts))
         long = size >= _COMPRESSED_FROM and named.get("Content-Type") == "application/json"
         if not long or "ETag" in named or not request.takes_coding(environ, "gzip", "*"):
             return parts
         body = gzip.compress(b"".join(parts), _FAST, mtime=0)
-        self._headers = [
-            *(pair for pair in self._headers if pair[0] != "Content-Length"),
+        self.headers = [
+            *(pair for pair in self.headers if pair[0] != "Content-Length"),
             ("Content-Length", str(len(body))),
             ("Content-Encoding", "gzip"),
             ("Vary", "Accept-Encoding"),
@@ -516,12 +502,12 @@ class _Answer:
     def send_kept(self) -> None:
         """Send the answer that a suspended request has now."""
         if self.kept is not None:
-            self._status, self._headers, parts = self.kept
+            self.status, self.headers, parts = self.kept
             self.send(parts)
 
     def __call__(self, status: str, headers: list[tuple[str, str]], _info: Any = None) -> None:
-        self._status = int(status[:3])
-        self._headers = headers
+        self.status = int(status[:3])
+        self.headers = headers
 
     def send(self, parts: Iterable[bytes]) -> None:
         """Pass status, headers and body to the server, from any thread."""
@@ -529,9 +515,9 @@ class _Answer:
         if len(body) > limits.LARGE_ANSWER:
             self.large = body
         elif body:
-            self._protocol.response_bytes(self._status, self._headers, body)
+            self._protocol.response_bytes(self.status, self.headers, body)
         else:
-            self._protocol.response_empty(self._status, self._headers)
+            self._protocol.response_empty(self.status, self.headers)
 
 
 def request_environment(scope: rsgi.Scope) -> Environ:

@@ -353,12 +353,8 @@ class Child:
         self._orphaned = orphaned
         self._started = 0.0
         self._deaths = 0
-        self._lives = 0
-
-    @property
-    def lives(self) -> int:
-        """The number of its starts."""
-        return self._lives
+        # The number of its starts.
+        self.lives = 0
 
     def start(self) -> None:
         """Fork it; if the system refuses, schedule another start."""
@@ -380,7 +376,7 @@ class Child:
             return
         if self.pid == 0:
             self._run_child(line)
-        self._lives += 1
+        self.lives += 1
 
     def _run_child(self, line: ParentDeath) -> None:
         status = entry.EXIT_FAULT

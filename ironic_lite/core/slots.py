@@ -35,15 +35,11 @@ class Slots:
         self._most = math.inf if most is None else most
         self._per_key = math.inf if per_key is None else per_key
         self._most_waiting = math.inf if waiting is None else waiting
-        self._held = 0
+        # The slots in use.
+        self.held = 0
         self._by_key: dict[str, int] = {}
         self._waiters: list[_Waiter] = []
         self._guard = threading.Lock()
-
-    @property
-    def held(self) -> int:
-        """The slots in use."""
-        return self._held
 
     @property
     def waiting(self) -> int:
@@ -103,7 +99,7 @@ class Slots:
         with self._guard:
             self._count(key, -size)
             for waiter in tuple(self._waiters):
-                if self._held >= self._most:
+                if self.held >= self._most:
                     return
                 if self._has_room(waiter.key, 1):
                     self._waiters.remove(waiter)
@@ -112,10 +108,10 @@ class Slots:
 
     def _has_room(self, key: str | None, size: int) -> bool:
         own = 0 if key is None else self._by_key.get(key, 0) + size
-        return self._held + size <= self._most and own <= self._per_key
+        return self.held + size <= self._most and own <= self._per_key
 
     def _count(self, key: str | None, size: int) -> None:
-        self._held += size
+        self.held += size
         if key is not None:
             self._by_key[key] = self._by_key.get(key, 0) + size
             if not self._by_key[key]:

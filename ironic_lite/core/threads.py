@@ -100,20 +100,12 @@ class WarmPool:
         self._ended = threading.Condition(self._guard)
         self._idle: list[Seat] = []
         self._waiting: collections.deque[Work] = collections.deque()
-        self._threads = 0
+        # The number of threads.
+        self.threads = 0
         self._numbers = itertools.count()
         self._outside = 0  # threads that have stepped out
-        self._closed = False
-
-    @property
-    def threads(self) -> int:
-        """The number of threads."""
-        return self._threads
-
-    @property
-    def closed(self) -> bool:
-        """True if new work is refused."""
-        return self._closed
+        # True if new work is refused.
+        self.closed = False
 
     @property
     def idle(self) -> int:
@@ -126,19 +118,19 @@ class WarmPool:
         :raises RuntimeError: the pool is closed, or the system refuses the first thread.
         """
         with self._guard:
-            if self._closed:
+            if self.closed:
                 raise RuntimeError(f"The pool of threads {self._name} is closed")
             if self._idle:
                 self._idle.pop().put(work)
                 return
             self._waiting.append(work)
-            if self._threads < self._most:
+            if self.threads < self._most:
                 self._try_to_start()
 
     def step_out(self, work: Work) -> None:
         """Run work of another pool in this thread; another thread may take its place meanwhile."""
         with self._guard:
-            self._threads -= 1
+            self.threads -= 1
             self._outside += 1
             if self._waiting:
                 self._try_to_start()
@@ -147,7 +139,7 @@ class WarmPool:
             work()
         finally:
             with self._guard:
-                self._threads += 1
+                self.threads += 1
                 self._outside -= 1
 
     def close(self) -> None:
@@ -163,11 +155,11 @@ class WarmPool:
         :param seconds: the longest wait; None waits without limit.
         """
         with self._guard:
-            self._closed = True
+            self.closed = True
             idle, self._idle = self._idle, []
             for seat in idle:
                 seat.put(None)
-            return self._ended.wait_for(lambda: self._threads == 0 and not self._waiting, seconds)
+            return self._ended.wait_for(lambda: self.threads == 0 and not self._waiting, seconds)
 
     def _try_to_start(self) -> None:
         """Start a thread for the oldest work that waits; without a thread, it waits in its place.
@@ -179,12 +171,12 @@ class WarmPool:
         try:
             threading.Thread(target=self._serve, args=(seat,), name=name, daemon=True).start()
         except RuntimeError:  # a limit of processes or of memory
-            if not self._threads and not self._outside:
+            if not self.threads and not self._outside:
                 self._waiting.popleft()
                 raise
             return
         self._waiting.popleft()
-        self._threads += 1
+        self.threads += 1
 
     def _serve(self, seat: Seat) -> None:
         work = seat.get()
@@ -199,10 +191,10 @@ class WarmPool:
     def _next_work(self, seat: Seat) -> Work | None:
         """Return the next work of this thread, or None, which ends it."""
         with self._guard:
-            surplus = self._threads > self._most  # another thread took the place of this one
+            surplus = self.threads > self._most  # another thread took the place of this one
             if self._waiting and not surplus:
                 return self._waiting.popleft()
-            if surplus or self._closed:
+            if surplus or self.closed:
                 self._end_thread()
                 return None
             self._idle.append(seat)
@@ -225,7 +217,7 @@ class WarmPool:
 
         Otherwise new work could wait for a thread that ends without looking for it.
         """
-        self._threads -= 1
+        self.threads -= 1
         self._ended.notify_all()
 
 

@@ -285,7 +285,8 @@ class Watchers:
         self._most_of_projects = max(self._most * 3 // 4, 1)
         self._most_of_project = max(self._most // 2, 1)
         self._stream_seconds = float(conf.api.stream_seconds)
-        self._count = 0
+        # The number of waiting requests and streams.
+        self.count = 0
         self._sources: collections.Counter[str] = collections.Counter()
         self._ticker: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -293,23 +294,14 @@ class Watchers:
         self._by_choice: dict[Filter, set[asyncio.Event]] = {}
         self._streams: dict[asyncio.Event, Sender] = {}
         self._texts = 0
-        self._sent = 0
+        # The bytes that the present streams have sent.
+        self.sent = 0
         self._handling = asyncio.Semaphore(_MOST_HANDLED)
         self._paging = asyncio.Semaphore(_MOST_PAGES)
         self._closing = False
         self._busy_until = 0.0
         self._shared: dict[tuple[Filter, int, int], _Lines] = {}
         self._complaints = log_lines.LogThrottle()
-
-    @property
-    def sent(self) -> int:
-        """The bytes that the present streams have sent."""
-        return self._sent
-
-    @property
-    def count(self) -> int:
-        """The number of waiting requests and streams."""
-        return self._count
 
     @contextlib.contextmanager
     def place(self, kind: str, source: str, project: str | None = None) -> Iterator[None]:
@@ -320,7 +312,7 @@ class Watchers:
         :param project: of the caller; None for the whole system, for which places are kept.
         :raises errors.TooManyRequests: there are too many, in all, or of this client or project.
         """
-        if self._count >= self._most or (source and self._sources[source] >= self._most_of_one):
+        if self.count >= self._most or (source and self._sources[source] >= self._most_of_one):
             limit = f"{self._most}, or {self._most_of_one} of one address,"
             raise errors.TooManyRequests(limit=limit, option="max_watchers")
         mine = () if project is None else (f"project {project}", _OF_PROJECTS)
@@ -328,7 +320,7 @@ class Watchers:
         for name, bound in zip(mine, most, strict=False):
             if self._sources[name] >= bound:
                 raise errors.TooManyRequests(limit=f"{bound} of {name}", option="max_watchers")
-        self._count += 1
+        self.count += 1
         self._sources.update((source, *mine))
         metrics.BOARD.count("watches_total", kind)
         if self._ticker is None:
@@ -336,7 +328,7 @@ class Watchers:
         try:
             yield
         finally:
-            self._count -= 1
+            self.count -= 1
             self._sources.subtract((source, *mine))
             for name in (source, *mine):
                 if not self._sources[name]:
@@ -347,7 +339,7 @@ class Watchers:
         self._closing = True
         self._wake_all()
         until = self._loop.time() + 0.5
-        while self._count and self._loop.time() < until:
+        while self.count and self._loop.time() < until:
             await asyncio.sleep(0.01)
         if self._ticker is not None:
             self._ticker.cancel()
@@ -358,7 +350,7 @@ class Watchers:
         """Look at the table while there are waiting requests or streams."""
         try:
             with self._tail.listening(self._hear):
-                while self._count and not self._closing:
+                while self.count and not self._closing:
                     more = await self._look()
                     self._shared.clear()
                     if not more:
@@ -468,7 +460,7 @@ class Watchers:
             await self._follow(stream, sender, waiter)
         finally:
             del self._streams[waiter]
-            self._sent -= sender.counted
+            self.sent -= sender.counted
 
     async def stream_text(self, stream: TextStream, transport: Transport) -> None:
         """Send a text as it grows, until it ends."""
@@ -482,7 +474,7 @@ class Watchers:
         progress = Progress(seconds, stream.login_seconds)
 
         def end() -> str | None:
-            self._sent += progress.count()
+            self.sent += progress.count()
             return progress.end(closing=self._closing, full=self._exceeds_share(progress.bytes))
 
         self._texts += 1
@@ -491,7 +483,7 @@ class Watchers:
                 await send(stream, transport, progress, read=read, waiter=waiter, end=end)
         finally:
             self._texts -= 1
-            self._sent -= progress.counted
+            self.sent -= progress.counted
 
     async def _follow(self, stream: Stream, sender: Sender, waiter: asyncio.Event) -> None:
         cursor, left = stream.after, stream.limit
@@ -507,7 +499,7 @@ class Watchers:
                 await sender.bookmark(cursor, trimmed=True)
             lines = found.lines if left is None else found.lines[:left]
             taken = await sender.send(lines)
-            self._sent += sender.count()
+            self.sent += sender.count()
             left = None if left is None else left - taken
             if taken == len(found.lines):
                 cursor = found.cursor
@@ -547,7 +539,7 @@ class Watchers:
         :param sent: bytes of the stream; only a stream above the mean ends.
         """
         count = len(self._streams) + self._texts
-        return self._sent > ALL_BYTES and sent * count >= self._sent
+        return self.sent > ALL_BYTES and sent * count >= self.sent
 
     async def _following(self, stream: Stream, cursor: int, sender: Sender) -> _Lines:
         """Return the lines that follow a cursor; equal streams share those of kept events."""

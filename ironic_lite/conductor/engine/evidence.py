@@ -19,7 +19,7 @@ from ironic_lite.db.queries import reports, runs
 from ironic_lite.domain import erasure_records, erasure_results, step_lists
 from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.steps import StepKind
-from ironic_lite.records import RunStep, StoredStep
+from ironic_lite.records import StoredStep
 
 LOG = logging.getLogger(__name__)
 
@@ -181,14 +181,9 @@ def cut_short(task: Task, why: errors.Error) -> None:
     if task.recorded_step == task.step_id:
         return
     rows = task.runtime.database.read(lambda conn: runs.steps(conn, run))
-    if any(
-        (one["kind"], one["ordinal"]) == (StepKind.CLEAN, ordinal) and _open(one) for one in rows
-    ):
+    under_way = [one for one in rows if one["state"] in ("running", "waiting")]
+    if any((one["kind"], one["ordinal"]) == (StepKind.CLEAN, ordinal) for one in under_way):
         ended(task, StepKind.CLEAN, step, ordinal, why)
-
-
-def _open(step: RunStep) -> bool:
-    return step["state"] in ("running", "waiting")
 
 
 def reported_early(task: Task, kind: StepKind, step: StoredStep, ordinal: int) -> None:

@@ -211,7 +211,9 @@ def perform_on_children(task: Task, phase: Phase, step: StoredStep) -> None:
 
 def _run_on_child(task: Task, phase: Phase, step: StoredStep, *, parent: Task) -> None:
     """Run the step on one child under its lock and record it in the child's history."""
-    reason = _no_child_of(task.node, parent.node.uuid) or unfit_child(task.node)
+    if task.node.parent_node != parent.node.uuid:
+        raise errors.HardwareError(reason="it is no child of this node any more")
+    reason = unfit_child(task.node)
     if reason is not None:
         raise errors.HardwareError(reason=reason)
     uuid = task.node.uuid
@@ -246,10 +248,6 @@ def _end_on_child(task: Task, about: Json) -> None:
     task.save()
 
 
-def _no_child_of(child: Node, parent: str) -> str | None:
-    return None if child.parent_node == parent else "it is no child of this node any more"
-
-
 def _refuse_to_wait(task: Task, phase: Phase, step: StoredStep) -> None:
     if phase.kind is StepKind.CLEAN and erasure_records.erases(step):
         raise errors.HardwareError(reason=_ERASES_TEXT)
@@ -277,7 +275,7 @@ def lock_other(task: Task, uuid: str) -> Iterator[Task]:
     left = settings.node_locked_retry_attempts
     with contextlib.ExitStack() as stack:
         while True:
-            other = _read_other(task, uuid)
+            other = task.runtime.database.read(lambda conn: nodes.load(conn, uuid))
             stale = task.other_nodes.locks.dead_lock(other)
             lock = task.other_nodes.lock(task.context, uuid, patient=False, stale=stale)
             try:
@@ -292,8 +290,3 @@ def lock_other(task: Task, uuid: str) -> Iterator[Task]:
             held.held.above = task.held  # work on that node is progress of this one
         held.above = task
         yield held
-
-
-def _read_other(task: Task, uuid: str) -> Node:
-    found: Node = task.runtime.database.read(lambda conn: nodes.load(conn, uuid))
-    return found

@@ -328,7 +328,8 @@ class Journal:
     def _clear(self) -> None:
         self._stood = None
         self._once = False
-        self._events: list[Row] = []
+        # The unwritten events.
+        self.events: list[Row] = []
         self._new_run: Row | None = None
         self._runs: dict[str, Row] = {}
         self._dropped: list[Row] = []
@@ -340,23 +341,18 @@ class Journal:
         known = {
             run: {at: dict(row) for at, row in rows.items()} for run, rows in self._steps.items()
         }
-        return list(self._events), [dict(row) for row in self._new_steps], known
+        return list(self.events), [dict(row) for row in self._new_steps], known
 
     def restore(
         self, before: tuple[list[Row], list[Row], dict[str, dict[tuple[str, int], Row]]]
     ) -> None:
         """Forget the events and changes of steps since a snapshot."""
-        self._events, self._new_steps, self._steps = before
-
-    @property
-    def events(self) -> list[Row]:
-        """The unwritten events."""
-        return self._events
+        self.events, self._new_steps, self._steps = before
 
     @property
     def pending(self) -> bool:
         """True if any row waits to be written."""
-        gathered = (self._events, self._runs, self._dropped, self._new_steps, self._steps)
+        gathered = (self.events, self._runs, self._dropped, self._new_steps, self._steps)
         return self._new_run is not None or any(gathered)
 
     def event(self, kind: str, *, run: str | None = None, **facts: object) -> None:
@@ -370,7 +366,7 @@ class Journal:
             stands = self._stood or history.standing(self._node)
             row["data"] = {**stands, "project": self._project, **(row["data"] or {})}
         about = {**self._who, **self._owners, "at": clock.now(), "kind": kind, "run_uuid": run}
-        self._events.append({**about, **row})
+        self.events.append({**about, **row})
 
     @property
     def _owners(self) -> Row:
@@ -508,7 +504,7 @@ class Journal:
             verb = changes.get("verb") or runs.verb(conn, run_uuid)
             about = {name: getattr(self._node, name) for name in causes.NODE_COLUMNS}
             changes["cause"] = causes.of_error(verb, changes["error"], about)
-            for event in self._events:
+            for event in self.events:
                 if event["run_uuid"] == run_uuid and event["kind"] == "provision":
                     event["data"] = {**(event["data"] or {}), "cause": changes["cause"]}
 
@@ -524,7 +520,7 @@ class Journal:
         data = {"fields": ["parent_node"], "changes": left}
         about = {"kind": "node_updated", "at": clock.now(), "data": data}
         more = [{**self._who, **about, "node_uuid": child} for child in lost_parent]
-        events.add(conn, [*map(self.masked, self._events), *more])
+        events.add(conn, [*map(self.masked, self.events), *more])
 
     def masked(self, event: Row) -> Row:
         """Return an event without the node's secrets in its error."""
@@ -628,12 +624,8 @@ class RunRecord:
             "provision", run=run, event=event, before=str(before), after=str(after), data=data
         )
 
-    def end(self, run: str) -> None:
-        """Record that a run has succeeded without a move of the node."""
-        self._end_run(run, None, aborted=False)
-
-    def fail(self, run: str, error: errors.Error) -> None:
-        """Record that a run has failed without a move of the node."""
+    def end(self, run: str, error: errors.Error | None = None) -> None:
+        """Record that a run has succeeded or failed without a move of the node."""
         self._end_run(run, error, aborted=False)
 
     def begin_flow(self, activity: StepActivity, listed: Sequence[StoredStep]) -> None:

@@ -164,16 +164,9 @@ def record_agent_steps(task: Task, kind: StepKind) -> None:
     now = clock.now()
     task.notes.take_agent_steps(kind, found.get(kind, {}), at=now.isoformat())
     task.notes.manager_version = dict(report.version)
-    if StepKind.CLEAN in found:
-        _copy_steps(task, found[StepKind.CLEAN], at=now)
-
-
-def _copy_steps(task: Task, listed: StepsByInterface, *, at: datetime.datetime) -> None:
-    """Replace the permanent copy of the agent's clean steps with the next save.
-
-    Requirement S1.25.
-    """
-    task.add_write(lambda conn: reports.put_agent_steps(conn, task.node.uuid, listed, at=at))
+    if StepKind.CLEAN in found:  # the permanent copy; requirement S1.25
+        cleans = found[StepKind.CLEAN]
+        task.add_write(lambda conn: reports.put_agent_steps(conn, task.node.uuid, cleans, at=now))
 
 
 def copied_steps(task: Task) -> StepsByInterface | None:

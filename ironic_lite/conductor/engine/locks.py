@@ -346,16 +346,12 @@ class Fence:
         self.timeout = timeout
         self._usable = timeout * (1 - MARGIN)
         self._renewed_at = self._answered = steady()
-        self._closed = False
-
-    @property
-    def closed(self) -> bool:
-        """Return whether this conductor has given up all its locks."""
-        return self._closed
+        # True once this conductor has given up all its locks.
+        self.closed = False
 
     def close(self) -> None:
         """Forbid all requests to machines, because the locks are about to be given up."""
-        self._closed = True
+        self.closed = True
 
     def renewed(self, began: float) -> None:
         """Record that all locks were ours and are renewed; ``began`` is by `steady`."""

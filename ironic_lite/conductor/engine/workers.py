@@ -117,24 +117,16 @@ class Workers:
     """
 
     def __init__(self, size: int, reserve_percent: int = 5, project_percent: int = _ALL) -> None:
-        self._size = size
+        # The number of slots.
+        self.size = size
         self._shares = Shares(size, "workers", project_percent, deadline.SILENT)
         self._holders: list[Holder] = []
         self._open_to_all = max(1, size - size * reserve_percent // 100)
         self._pool = threads.WarmPool(2 * size, "worker")
-        self._busy = 0
+        # The number of slots in use.
+        self.busy = 0
         self._hanging = 0
         self._idle = threading.Condition()
-
-    @property
-    def size(self) -> int:
-        """The number of slots."""
-        return self._size
-
-    @property
-    def busy(self) -> int:
-        """The number of slots in use."""
-        return self._busy
 
     def claim(self, *, reserved: bool = False, holder: Holder | None = None) -> None:
         """Claim a slot for later work, so that a refusal comes before any change.
@@ -144,18 +136,18 @@ class Workers:
         :raises errors.NoFreeWorker: all slots are in use, or a share of the holder; its fact
             ``share`` names that share.
         """
-        limit = self._size if reserved else self._open_to_all
+        limit = self.size if reserved else self._open_to_all
         with self._idle:
             refusal = self._refusal(limit, holder)
             if refusal is None:
-                self._busy += 1
+                self.busy += 1
                 self._add_holder(holder)
                 return
         metrics.BOARD.count("workers_refused_total")
         raise refusal
 
     def _refusal(self, limit: int, holder: Holder | None) -> errors.NoFreeWorker | None:
-        if self._busy >= limit:
+        if self.busy >= limit:
             return errors.NoFreeWorker()
         return None if holder is None else self._shares.refusal(self._holders, holder)
 
@@ -185,7 +177,7 @@ class Workers:
     def wait_for_slot(self, timeout: float) -> bool:
         """Wait at most ``timeout`` seconds for a slot outside the reserve."""
         with self._idle:
-            return self._idle.wait_for(lambda: self._busy < self._open_to_all, timeout)
+            return self._idle.wait_for(lambda: self.busy < self._open_to_all, timeout)
 
     def leave(self, holder: Holder | None = None) -> None:
         """Return a slot unused that ``holder`` has claimed."""
@@ -197,7 +189,7 @@ class Workers:
             self._holders.append(holder)
 
     def _free(self, holder: Holder | None) -> None:
-        self._busy -= 1
+        self.busy -= 1
         if holder is not None:
             self._holders.remove(holder)
         self._idle.notify_all()
@@ -205,7 +197,7 @@ class Workers:
     def free_slot(self, slot: WorkerSlot) -> None:
         """Free a slot although its work still runs; does nothing at the limit."""
         with self._idle:
-            if not slot.vacated and self._hanging < self._size:
+            if not slot.vacated and self._hanging < self.size:
                 slot.vacated = True
                 self._hanging += 1
                 self._free(slot.holder)
@@ -253,7 +245,7 @@ class Workers:
         None waits without limit.
         """
         with self._idle:
-            return self._idle.wait_for(lambda: self._busy == 0, timeout)
+            return self._idle.wait_for(lambda: self.busy == 0, timeout)
 
     def close(self) -> None:
         """Refuse new work; running work continues."""

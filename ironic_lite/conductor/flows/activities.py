@@ -88,7 +88,7 @@ def give_up(task: Task, why: errors.Error) -> None:
     if flow is not None and kind in (Kind.BUSY, Kind.WAIT):
         flow.give_up(task, why)
     elif kind in (Kind.FAIL, Kind.STABLE) and task.node.run_uuid is not None:
-        task.run_record.fail(task.node.run_uuid, why)
+        task.run_record.end(task.node.run_uuid, why)
         task.node.last_error = why.message
         task.notes.untidied = False
         task.save()

@@ -56,12 +56,8 @@ class Keys:
     def __init__(self, given: Sequence[str] = ()) -> None:
         made = [(_key_id(key), _fernet_of(key, place)) for place, key in enumerate(given, 1)]
         self._known: RowView = dict(made)
-        self._first = made[0][0] if made else PLAIN
-
-    @property
-    def first(self) -> str:
-        """Name of the key that encrypts; ``none`` without one."""
-        return self._first
+        # Name of the key that encrypts; ``none`` without one.
+        self.first = made[0][0] if made else PLAIN
 
     def lacks(self, idents: Iterable[str]) -> list[str]:
         """Return the names in the argument that belong to no key here."""
@@ -69,14 +65,14 @@ class Keys:
 
     def encrypt_value(self, value: object) -> Any:
         """Return the JSON value stored for ``value``; empty values hold no secret."""
-        if self._first == PLAIN:
+        if self.first == PLAIN:
             # A client's value in the form of a token must not be taken for one.
             odd = isinstance(value, dict) and MARK in value
             return {MARK: f"{PLAIN}:{to_json(value)}"} if odd else value
         if value is None or value in _EMPTY:
             return value
-        token = self._known[self._first].encrypt(to_json(value).encode())
-        return {MARK: f"{self._first}:{token.decode()}"}
+        token = self._known[self.first].encrypt(to_json(value).encode())
+        return {MARK: f"{self.first}:{token.decode()}"}
 
     def open(self, stored: object) -> Any:
         """Return the value from which `encrypt_value` made ``stored``.
@@ -98,7 +94,7 @@ class Keys:
         if stored is None or stored in _EMPTY:
             return True
         sealed = isinstance(stored, dict) and MARK in stored
-        return (str(stored[MARK]).partition(":")[0] if sealed else PLAIN) == self._first
+        return (str(stored[MARK]).partition(":")[0] if sealed else PLAIN) == self.first
 
     def _decrypt_text(self, stored: RowView) -> str:
         ident, _, token = str(stored[MARK]).partition(":")

@@ -43,7 +43,8 @@ class Line:
         self._arrival = select.poll()
         self._arrival.register(sock, select.POLLIN)
         self._state = threading.Lock()  # held briefly, never while waiting for a peer
-        self._running = False
+        # True if a call is not answered yet.
+        self.running = False
         self._draining = False
         sock.settimeout(STALLED_SECONDS)
 
@@ -86,12 +87,7 @@ class Line:
         with self._state:
             if self._draining:
                 raise ConnectionAbortedError
-            self._running = True
-
-    @property
-    def running(self) -> bool:
-        """True if a call is not answered yet."""
-        return self._running
+            self.running = True
 
     def answer(self, frame: bytes) -> None:
         """Send the answer to the running call. Raises OSError if the client is gone."""
@@ -103,7 +99,7 @@ class Line:
             raise
         finally:
             with self._state:
-                self._running = False
+                self.running = False
                 if self._draining:
                     frames.hang_up(self.sock)
 
@@ -122,7 +118,7 @@ class Line:
         """Hang up, but after the answer if a call is running."""
         with self._state:
             self._draining = True
-            if not self._running:
+            if not self.running:
                 frames.hang_up(self.sock)
 
     def close(self) -> None:
