@@ -155,17 +155,7 @@ RESCUE = Activity(
 )
 UNRESCUE = Activity(name="unrescue", history="rescue", busy=S.UNRESCUING, failed=S.UNRESCUEFAIL)
 
-TABLE: tuple[Activity, ...] = (
-    VERIFY,
-    INSPECT,
-    CLEAN,
-    DEPLOY,
-    SERVICE,
-    DELETE,
-    ADOPT,
-    RESCUE,
-    UNRESCUE,
-)
+TABLE = tuple(one for one in list(globals().values()) if isinstance(one, Activity))
 
 _BY_STATE: Mapping[str, Activity] = {
     state: activity for activity in TABLE for state in activity.states

@@ -35,6 +35,7 @@ from ironic_lite.api.policy.node_rules import (
     Rule,
     any_of,
     of,
+    rule,
 )
 
 __all__ = [
@@ -89,265 +90,212 @@ NAMED_CHECKS = (
 
 
 _OTHERS = (
-    Rule("baremetal:shards:get", READER, "List the shards.", ("GET /shards",)),
-    Rule(
-        "baremetal:chassis:get",
+    rule("shards:get", READER, "List the shards.", "GET /shards"),
+    rule(
+        "chassis:get",
         READER,
         "Show chassis.",
-        (
-            "GET /chassis",
-            "GET /chassis/detail",
-            "GET /chassis/{ident}",
-            "GET /chassis/{ident}/nodes",
-            "GET /chassis/{ident}/nodes/detail",
-        ),
+        "GET /chassis",
+        "GET /chassis/detail",
+        "GET /chassis/{ident}",
+        "GET /chassis/{ident}/nodes",
+        "GET /chassis/{ident}/nodes/detail",
         scope=SYSTEM,
     ),
-    Rule("baremetal:chassis:create", ADMIN, "Add chassis.", ("POST /chassis",), scope=SYSTEM),
-    Rule(
-        "baremetal:chassis:update",
-        MEMBER,
-        "Change chassis.",
-        ("PATCH /chassis/{ident}",),
-        scope=SYSTEM,
-    ),
-    Rule(
-        "baremetal:chassis:delete",
-        ADMIN,
-        "Remove chassis.",
-        ("DELETE /chassis/{ident}",),
-        scope=SYSTEM,
-    ),
-    Rule(
-        "baremetal:driver:get",
+    rule("chassis:create", ADMIN, "Add chassis.", "POST /chassis", scope=SYSTEM),
+    rule("chassis:update", MEMBER, "Change chassis.", "PATCH /chassis/{ident}", scope=SYSTEM),
+    rule("chassis:delete", ADMIN, "Remove chassis.", "DELETE /chassis/{ident}", scope=SYSTEM),
+    rule(
+        "driver:get",
         READER,
         "Show hardware types.",
-        ("GET /drivers", "GET /drivers/{name}"),
+        "GET /drivers",
+        "GET /drivers/{name}",
         scope=SYSTEM,
     ),
-    Rule(
-        "baremetal:driver:get_properties",
+    rule(
+        "driver:get_properties",
         READER,
         "Show the keys of driver_info that a hardware type reads.",
-        ("GET /drivers/{name}/properties", "GET /drivers/{name}/properties/detail"),
+        "GET /drivers/{name}/properties",
+        "GET /drivers/{name}/properties/detail",
         scope=SYSTEM,
     ),
-    Rule(
-        "baremetal:driver:get_raid_logical_disk_properties",
+    rule(
+        "driver:get_raid_logical_disk_properties",
         READER,
         "Show the keys of target_raid_config that a hardware type reads.",
-        ("GET /drivers/{name}/raid/logical_disk_properties",),
+        "GET /drivers/{name}/raid/logical_disk_properties",
         scope=SYSTEM,
     ),
-    Rule(
-        "baremetal:driver:vendor_passthru",
+    rule(
+        "driver:vendor_passthru",
         ADMIN,
         "Call a vendor method of a hardware type.",
-        (
-            "GET /drivers/{name}/vendor_passthru/methods",
-            *(
-                f"{verb} /drivers/{{name}}{place}"
-                for verb in VENDOR_METHODS
-                for place in VENDOR_PLACES
-            ),
-        ),
+        "GET /drivers/{name}/vendor_passthru/methods",
+        *(f"{verb} /drivers/{{name}}{place}" for verb in VENDOR_METHODS for place in VENDOR_PLACES),
         scope=SYSTEM,
     ),
-    Rule(
-        "baremetal:conductor:get",
+    rule(
+        "conductor:get",
         READER,
         "Show conductors.",
-        (
-            "GET /conductors",
-            "GET /conductors/{hostname}",
-            "GET /conductors/{hostname}/counters",
-        ),
+        "GET /conductors",
+        "GET /conductors/{hostname}",
+        "GET /conductors/{hostname}/counters",
     ),
-    Rule(
-        "baremetal:events:post", ADMIN, "Report external events.", ("POST /events",), scope=SYSTEM
-    ),
-    Rule(
-        "baremetal:deploy_template:get",
+    rule("events:post", ADMIN, "Report external events.", "POST /events", scope=SYSTEM),
+    rule(
+        "deploy_template:get",
         READER,
         "Show deploy templates.",
-        ("GET /deploy_templates", "GET /deploy_templates/{ident}"),
+        "GET /deploy_templates",
+        "GET /deploy_templates/{ident}",
     ),
-    Rule(
-        "baremetal:deploy_template:create",
-        ADMIN,
-        "Add deploy templates.",
-        ("POST /deploy_templates",),
-    ),
-    Rule(
-        "baremetal:deploy_template:update",
+    rule("deploy_template:create", ADMIN, "Add deploy templates.", "POST /deploy_templates"),
+    rule(
+        "deploy_template:update",
         ADMIN,
         "Change deploy templates.",
-        ("PATCH /deploy_templates/{ident}",),
+        "PATCH /deploy_templates/{ident}",
     ),
-    Rule(
-        "baremetal:deploy_template:delete",
+    rule(
+        "deploy_template:delete",
         ADMIN,
         "Remove deploy templates.",
-        ("DELETE /deploy_templates/{ident}",),
+        "DELETE /deploy_templates/{ident}",
     ),
-    Rule(
-        "baremetal:inspection_rule:get",
-        READER,
-        "Show an inspection rule.",
-        ("GET /inspection_rules/{ident}",),
+    rule(
+        "inspection_rule:get", READER, "Show an inspection rule.", "GET /inspection_rules/{ident}"
     ),
-    Rule(
-        "baremetal:inspection_rule:list_all",
-        READER,
-        "List inspection rules.",
-        ("GET /inspection_rules",),
-    ),
-    Rule(
-        "baremetal:inspection_rule:create",
-        ADMIN,
-        "Add inspection rules.",
-        ("POST /inspection_rules",),
-    ),
-    Rule(
-        "baremetal:inspection_rule:update",
+    rule("inspection_rule:list_all", READER, "List inspection rules.", "GET /inspection_rules"),
+    rule("inspection_rule:create", ADMIN, "Add inspection rules.", "POST /inspection_rules"),
+    rule(
+        "inspection_rule:update",
         ADMIN,
         "Change inspection rules.",
-        ("PATCH /inspection_rules/{ident}",),
+        "PATCH /inspection_rules/{ident}",
     ),
-    Rule(
-        "baremetal:inspection_rule:delete",
+    rule(
+        "inspection_rule:delete",
         ADMIN,
         "Remove inspection rules.",
-        ("DELETE /inspection_rules", "DELETE /inspection_rules/{ident}"),
+        "DELETE /inspection_rules",
+        "DELETE /inspection_rules/{ident}",
     ),
 )
 
 _ALLOCATIONS = (
-    Rule(
-        "baremetal:allocation:get",
+    rule(
+        "allocation:get",
         any_of(READER, of("reader", "allocation.owner")),
         "Show an allocation.",
-        ("GET /allocations/{ident}", "GET /nodes/{ident}/allocation"),
-        ALLOCATION,
+        "GET /allocations/{ident}",
+        "GET /nodes/{ident}/allocation",
+        about=ALLOCATION,
     ),
-    Rule(
-        "baremetal:allocation:list",
-        ANY_READER,
-        "List the own project's allocations.",
-        ("GET /allocations",),
-    ),
-    Rule("baremetal:allocation:list_all", READER, "List all allocations."),
-    Rule(
-        "baremetal:allocation:create",
+    rule("allocation:list", ANY_READER, "List the own project's allocations.", "GET /allocations"),
+    rule("allocation:list_all", READER, "List all allocations."),
+    rule(
+        "allocation:create",
         any_of(MEMBER, "role:member"),
         "Request an allocation.",
-        ("POST /allocations",),
+        "POST /allocations",
     ),
-    Rule(
-        "baremetal:allocation:create_restricted",
-        MEMBER,
-        "Request an allocation with a named owner.",
-    ),
-    Rule(
-        "baremetal:allocation:update",
+    rule("allocation:create_restricted", MEMBER, "Request an allocation with a named owner."),
+    rule(
+        "allocation:update",
         ALLOCATES,
         "Change allocations.",
-        ("PATCH /allocations/{ident}",),
-        ALLOCATION,
+        "PATCH /allocations/{ident}",
+        about=ALLOCATION,
     ),
-    Rule(
-        "baremetal:allocation:delete",
+    rule(
+        "allocation:delete",
         ALLOCATES,
         "Delete allocations.",
-        ("DELETE /allocations/{ident}", "DELETE /nodes/{ident}/allocation"),
-        ALLOCATION,
+        "DELETE /allocations/{ident}",
+        "DELETE /nodes/{ident}/allocation",
+        about=ALLOCATION,
     ),
 )
 
 _RUNBOOK_RULES = (
-    Rule(
-        "baremetal:runbook:get",
+    rule(
+        "runbook:get",
         any_of(READER, of("reader", "runbook.owner"), "role:service"),
         "Show a runbook.",
-        ("GET /runbooks/{ident}", "GET /runbooks/{ident}/traits"),
-        RUNBOOK,
+        "GET /runbooks/{ident}",
+        "GET /runbooks/{ident}/traits",
+        about=RUNBOOK,
     ),
-    Rule(
-        "baremetal:runbook:list",
+    rule(
+        "runbook:list",
         ANY_READER,
         "List public runbooks and those of the own project.",
-        ("GET /runbooks",),
+        "GET /runbooks",
     ),
-    Rule("baremetal:runbook:list_all", READER, "List all runbooks."),
-    Rule(
-        "baremetal:runbook:create",
+    rule("runbook:list_all", READER, "List all runbooks."),
+    rule(
+        "runbook:create",
         any_of(MEMBER, "role:manager", "role:service"),
         "Add runbooks.",
-        ("POST /runbooks",),
+        "POST /runbooks",
     ),
-    Rule(
-        "baremetal:runbook:update",
+    rule(
+        "runbook:update",
         RUNBOOKS,
         "Change runbooks.",
-        (
-            "PATCH /runbooks/{ident}",
-            *(
-                f"{verb} /runbooks/{{ident}}/traits{one}"
-                for verb in ("PUT", "DELETE")
-                for one in ("", "/{trait}")
-            ),
+        "PATCH /runbooks/{ident}",
+        *(
+            f"{verb} /runbooks/{{ident}}/traits{one}"
+            for verb in ("PUT", "DELETE")
+            for one in ("", "/{trait}")
         ),
-        RUNBOOK,
+        about=RUNBOOK,
     ),
-    Rule(
-        "baremetal:runbook:delete",
-        RUNBOOKS,
-        "Remove runbooks.",
-        ("DELETE /runbooks/{ident}",),
-        RUNBOOK,
-    ),
-    Rule("baremetal:runbook:update:public", MEMBER, "Make runbooks public.", about=RUNBOOK),
-    Rule("baremetal:runbook:update:owner", MEMBER, "Change the owner of runbooks.", about=RUNBOOK),
-    Rule("baremetal:runbook:use", RUNBOOKS, "Run a runbook on a node.", about=RUNBOOK),
+    rule("runbook:delete", RUNBOOKS, "Remove runbooks.", "DELETE /runbooks/{ident}", about=RUNBOOK),
+    rule("runbook:update:public", MEMBER, "Make runbooks public.", about=RUNBOOK),
+    rule("runbook:update:owner", MEMBER, "Change the owner of runbooks.", about=RUNBOOK),
+    rule("runbook:use", RUNBOOKS, "Run a runbook on a node.", about=RUNBOOK),
 )
 
 _PUBLIC = (
-    Rule(
-        "baremetal:node:ipa_heartbeat",
+    rule(
+        "node:ipa_heartbeat",
         ANYONE,
         "Send the heartbeat of a ramdisk.",
-        ("POST /heartbeat", "POST /heartbeat/{ident}"),
+        "POST /heartbeat",
+        "POST /heartbeat/{ident}",
     ),
-    Rule("baremetal:driver:ipa_lookup", ANYONE, "Look up the node of a ramdisk.", ("GET /lookup",)),
-    Rule(
-        "baremetal:driver:ipa_continue_inspection",
+    rule("driver:ipa_lookup", ANYONE, "Look up the node of a ramdisk.", "GET /lookup"),
+    rule(
+        "driver:ipa_continue_inspection",
         ANYONE,
         "Send the inspection report of a ramdisk.",
-        ("POST /continue_inspection",),
+        "POST /continue_inspection",
     ),
 )
 
 
 OWN_OTHER_RULES = (
-    Rule(
-        "baremetal:whoami:get",
-        LOGGED_IN,
-        "Show who one is, and which rules one passes.",
-        ("GET /whoami",),
-    ),
-    Rule("baremetal:metrics:get", READER, "Read the metrics of the whole service at /metrics."),
-    Rule(
-        "baremetal:hold:list", ANY_READER, "List holds of the own project's nodes.", ("GET /holds",)
-    ),
-    Rule("baremetal:hold:list_all", READER, "List the holds of all nodes."),
-    Rule("baremetal:run:list", ANY_READER, "List runs of the own project's nodes.", ("GET /runs",)),
-    Rule("baremetal:run:list_all", READER, "List the runs of all nodes."),
+    rule("whoami:get", LOGGED_IN, "Show who one is, and which rules one passes.", "GET /whoami"),
+    rule("metrics:get", READER, "Read the metrics of the whole service at /metrics."),
+    rule("hold:list", ANY_READER, "List holds of the own project's nodes.", "GET /holds"),
+    rule("hold:list_all", READER, "List the holds of all nodes."),
+    rule("run:list", ANY_READER, "List runs of the own project's nodes.", "GET /runs"),
+    rule("run:list_all", READER, "List the runs of all nodes."),
     # Ironic needs no login for these routes either.
-    Rule(
-        "baremetal:root:get",
+    rule(
+        "root:get",
         ANYONE,
         "See the versions of the API.",
-        ("GET ", "GET /", "HEAD ", "HEAD /", "GET /openapi", "GET /openapi.json"),
+        "GET ",
+        "GET /",
+        "HEAD ",
+        "HEAD /",
+        "GET /openapi",
+        "GET /openapi.json",
     ),
 )
 """Rules that Ironic does not have."""
@@ -413,11 +361,11 @@ def _without_names(operation: str) -> str:
 def _rules_by_operation(table: Iterable[Rule]) -> dict[str, Rule]:
     """Return operation -> rule. Raises RuntimeError for an operation with two rules."""
     found: dict[str, Rule] = {}
-    for rule in table:
-        for operation in map(_without_names, rule.operations):
+    for known in table:
+        for operation in map(_without_names, known.operations):
             if operation in found:
                 raise RuntimeError(f"{operation} is also guarded by {found[operation].name}")
-            found[operation] = rule
+            found[operation] = known
     return found
 
 

@@ -84,25 +84,41 @@ RUNBOOKS = any_of(MEMBER, of("manager", "runbook.owner"), "role:service")
 # Rules of nodes; "GET ." stands for "GET /nodes/{ident}".
 
 
+def rule(
+    name: str,
+    check: str,
+    says: str,
+    *operations: str,
+    about: str = "",
+    scope: tuple[str, ...] = BOTH,
+) -> Rule:
+    """Return a rule of this service, whose names begin with ``baremetal:``."""
+    return Rule(f"baremetal:{name}", check, says, operations, about, scope)
+
+
 def node_rule(name: str, check: str, says: str, *operations: str) -> Rule:
-    paths = tuple(re.sub(r"^(\w+) \.", r"\1 /nodes/{ident}", each) for each in operations)
-    return Rule(f"baremetal:node:{name}", check, says, paths, NODE)
+    """Return a rule of nodes; ``.`` begins a path below one."""
+    paths = (re.sub(r"^(\w+) \.", r"\1 /nodes/{ident}", each) for each in operations)
+    return rule(f"node:{name}", check, says, *paths, about=NODE)
 
 
 _IRONICS = (
     node_rule("create", any_of(ADMIN, SERVICE), "Enroll nodes.", "POST /nodes"),
-    Rule(
-        "baremetal:node:create:self_owned_node",
+    rule(
+        "node:create:self_owned_node",
         "(role:admin) or (role:service)",
         "Enroll nodes that the own project owns ([api]project_admin_can_manage_own_nodes).",
     ),
-    Rule(
-        "baremetal:node:list",
+    rule(
+        "node:list",
         ANY_READER,
         "List, count and search the nodes that the own project owns or leases.",
-        ("GET /nodes", "GET /nodes/detail", "GET /stats/nodes", "GET /search"),
+        "GET /nodes",
+        "GET /nodes/detail",
+        "GET /stats/nodes",
+        "GET /search",
     ),
-    Rule("baremetal:node:list_all", READER, "List, count and search all nodes."),
+    rule("node:list_all", READER, "List, count and search all nodes."),
     node_rule(
         "get",
         SEES,
@@ -110,8 +126,8 @@ _IRONICS = (
         "GET .",
         "GET ./children",
     ),
-    Rule(
-        "baremetal:node:get:filter_threshold",
+    rule(
+        "node:get:filter_threshold",
         READER,
         "See all fields of nodes; for other callers the next four rules are checked.",
     ),
@@ -128,8 +144,8 @@ _IRONICS = (
     node_rule("update:instance_uuid", OWNS, "Change instance_uuid of a node."),
     node_rule("update:lessee", OWNS, "Change the lessee of a node."),
     node_rule("update:owner", MEMBER, "Change the owner of a node."),
-    Rule(
-        "baremetal:node:update_owner_provisioned",
+    rule(
+        "node:update_owner_provisioned",
         ADMIN,
         "Change the owner of an active node.",
         about=NODE,
@@ -297,11 +313,11 @@ OWN_NODE_RULES = (
         "PUT ./runs/{run}/stop",
         "DELETE ./runs/{run}/stop",
     ),
-    Rule(
-        "baremetal:run:get",
+    rule(
+        "run:get",
         OWNER_SEES,
         "See a run of the own project's time; one under way needs no rule.",
-        ("GET /runs/{run}",),
+        "GET /runs/{run}",
         about=NODE,
     ),
     node_rule("log:get", OWNER_SEES, "See the logs of a node's runs.", "GET ./runs/{run}/log"),
@@ -326,105 +342,98 @@ NODE_RULES = (*_IRONICS, *OWN_NODE_RULES)
 # Rules of objects of nodes that have their own paths: ports, portgroups and volumes.
 
 RULES_BELOW_NODES = (
-    Rule(
-        "baremetal:port:get",
+    rule(
+        "port:get",
         SEES,
         "Show a port.",
-        (
-            "GET /ports/{ident}",
-            "GET /nodes/{ident}/ports",
-            "GET /nodes/{ident}/ports/detail",
-            "GET /portgroups/{ident}/ports",
-            "GET /portgroups/{ident}/ports/detail",
-        ),
-        NODE,
+        "GET /ports/{ident}",
+        "GET /nodes/{ident}/ports",
+        "GET /nodes/{ident}/ports/detail",
+        "GET /portgroups/{ident}/ports",
+        "GET /portgroups/{ident}/ports/detail",
+        about=NODE,
     ),
-    Rule(
-        "baremetal:port:list",
+    rule(
+        "port:list",
         ANY_READER,
         "List the ports of the own project's nodes.",
-        ("GET /ports", "GET /ports/detail"),
+        "GET /ports",
+        "GET /ports/detail",
     ),
-    Rule("baremetal:port:list_all", READER, "List all ports."),
-    Rule("baremetal:port:create", CREATES, "Add ports.", ("POST /ports",), NODE),
-    Rule("baremetal:port:update", MANAGES, "Change ports.", ("PATCH /ports/{ident}",), NODE),
-    Rule("baremetal:port:delete", CREATES, "Remove ports.", ("DELETE /ports/{ident}",), NODE),
-    Rule(
-        "baremetal:portgroup:get",
+    rule("port:list_all", READER, "List all ports."),
+    rule("port:create", CREATES, "Add ports.", "POST /ports", about=NODE),
+    rule("port:update", MANAGES, "Change ports.", "PATCH /ports/{ident}", about=NODE),
+    rule("port:delete", CREATES, "Remove ports.", "DELETE /ports/{ident}", about=NODE),
+    rule(
+        "portgroup:get",
         SEES,
         "Show a portgroup.",
-        (
-            "GET /portgroups/{ident}",
-            "GET /nodes/{ident}/portgroups",
-            "GET /nodes/{ident}/portgroups/detail",
-        ),
-        NODE,
+        "GET /portgroups/{ident}",
+        "GET /nodes/{ident}/portgroups",
+        "GET /nodes/{ident}/portgroups/detail",
+        about=NODE,
     ),
-    Rule(
-        "baremetal:portgroup:list",
+    rule(
+        "portgroup:list",
         ANY_READER,
         "List the portgroups of the own project's nodes.",
-        ("GET /portgroups", "GET /portgroups/detail"),
+        "GET /portgroups",
+        "GET /portgroups/detail",
     ),
-    Rule("baremetal:portgroup:list_all", READER, "List all portgroups."),
-    Rule("baremetal:portgroup:create", CREATES, "Add portgroups.", ("POST /portgroups",), NODE),
-    Rule(
-        "baremetal:portgroup:update",
-        MANAGES,
-        "Change portgroups.",
-        ("PATCH /portgroups/{ident}",),
-        NODE,
+    rule("portgroup:list_all", READER, "List all portgroups."),
+    rule("portgroup:create", CREATES, "Add portgroups.", "POST /portgroups", about=NODE),
+    rule(
+        "portgroup:update", MANAGES, "Change portgroups.", "PATCH /portgroups/{ident}", about=NODE
     ),
-    Rule(
-        "baremetal:portgroup:delete",
-        CREATES,
-        "Remove portgroups.",
-        ("DELETE /portgroups/{ident}",),
-        NODE,
+    rule(
+        "portgroup:delete", CREATES, "Remove portgroups.", "DELETE /portgroups/{ident}", about=NODE
     ),
-    Rule(
-        "baremetal:volume:get",
+    rule(
+        "volume:get",
         SEES,
         "Show a volume connector or target.",
-        (
-            "GET /volume/connectors/{ident}",
-            "GET /volume/targets/{ident}",
-            "GET /nodes/{ident}/volume",
-            "GET /nodes/{ident}/volume/connectors",
-            "GET /nodes/{ident}/volume/targets",
-        ),
-        NODE,
+        "GET /volume/connectors/{ident}",
+        "GET /volume/targets/{ident}",
+        "GET /nodes/{ident}/volume",
+        "GET /nodes/{ident}/volume/connectors",
+        "GET /nodes/{ident}/volume/targets",
+        about=NODE,
     ),
-    Rule(
-        "baremetal:volume:list",
+    rule(
+        "volume:list",
         ANY_READER,
         "List the volume connectors and targets of the own project's nodes.",
-        ("GET /volume", "GET /volume/connectors", "GET /volume/targets"),
+        "GET /volume",
+        "GET /volume/connectors",
+        "GET /volume/targets",
     ),
-    Rule("baremetal:volume:list_all", READER, "List all volume connectors and targets."),
-    Rule(
-        "baremetal:volume:create",
+    rule("volume:list_all", READER, "List all volume connectors and targets."),
+    rule(
+        "volume:create",
         ATTACHES,
         "Add volume connectors and targets.",
-        ("POST /volume/connectors", "POST /volume/targets"),
-        NODE,
+        "POST /volume/connectors",
+        "POST /volume/targets",
+        about=NODE,
     ),
-    Rule(
-        "baremetal:volume:update",
+    rule(
+        "volume:update",
         RUNS,
         "Change volume connectors and targets.",
-        ("PATCH /volume/connectors/{ident}", "PATCH /volume/targets/{ident}"),
-        NODE,
+        "PATCH /volume/connectors/{ident}",
+        "PATCH /volume/targets/{ident}",
+        about=NODE,
     ),
-    Rule(
-        "baremetal:volume:delete",
+    rule(
+        "volume:delete",
         ATTACHES,
         "Remove volume connectors and targets.",
-        ("DELETE /volume/connectors/{ident}", "DELETE /volume/targets/{ident}"),
-        NODE,
+        "DELETE /volume/connectors/{ident}",
+        "DELETE /volume/targets/{ident}",
+        about=NODE,
     ),
-    Rule(
-        "baremetal:volume:view_target_properties",
+    rule(
+        "volume:view_target_properties",
         any_of(READER, "role:admin"),
         "See the properties of volume targets.",
         about=NODE,

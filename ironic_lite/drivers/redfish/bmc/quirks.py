@@ -288,33 +288,7 @@ UNUSABLE_ETAG = Quirk(
     by_answer=True,
 )
 
-TABLE: tuple[Quirk, ...] = (
-    WHOLE_BOOT,
-    REPEATED_DURATION,
-    FORGOTTEN_MODE,
-    OWN_BOOT_ORDER,
-    CD_IS_NO_MEDIUM,
-    DELETED_WITHOUT_TIME,
-    UNNAMED_VOLUME,
-    BUSY_DELL,
-    BUSY_HPE,
-    UNLICENSED,
-    FOREIGN_DISK,
-    DEFERRED_BOOT,
-    USB_CD,
-    UNLISTED_DEVICES,
-    DEVICE_FOR_ONE_BOOT,
-    REGISTRY_VERSION,
-    NO_INSTRUCTION_SET,
-    CARDS_OFF,
-    UNTYPED_DRIVE,
-    EMPTY_BUT_INSERTED,
-    SLOW_EJECTION,
-    BODILESS_ACTION,
-    PACKED_REGISTRIES,
-    UNUSABLE_ETAG,
-)
-
+TABLE = tuple(one for one in list(globals().values()) if isinstance(one, Quirk))
 BUSY = (BUSY_DELL, BUSY_HPE)
 
 
