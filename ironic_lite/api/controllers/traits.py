@@ -10,7 +10,6 @@ from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import idempotency, node_lookup
 from ironic_lite.api.validation import schemas
-from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, nodes
 from ironic_lite.domain import history
@@ -46,14 +45,7 @@ class Traits(expose.Controller):
     def replace(self, request: Request, ident: str) -> None:
         """Set all traits of a node."""
         wanted = schemas.trait_list(request.json)
-        self._write(
-            request,
-            ident,
-            {"traits": wanted},
-            lambda conn, node, generation: nodes.replace_traits(
-                conn, node, wanted, generation=generation
-            ),
-        )
+        self._write(request, ident, "traits", wanted, nodes.replace_traits)
 
     @expose.expose(
         "DELETE",
@@ -64,14 +56,7 @@ class Traits(expose.Controller):
     )
     def clear(self, request: Request, ident: str) -> None:
         """Remove all traits from a node."""
-        self._write(
-            request,
-            ident,
-            {"traits": []},
-            lambda conn, node, generation: nodes.replace_traits(
-                conn, node, [], generation=generation
-            ),
-        )
+        self._write(request, ident, "traits", [], nodes.replace_traits)
 
     @expose.expose(
         "PUT",
@@ -86,14 +71,7 @@ class Traits(expose.Controller):
         """Add one trait to a node; an existing trait is accepted."""
         place = f"/v1/nodes/{ident}/traits"
         wanted = schemas.single_trait(request.json, trait, place)
-        self._write(
-            request,
-            ident,
-            {"added": wanted},
-            lambda conn, node, generation: nodes.add_trait(
-                conn, node, wanted, generation=generation
-            ),
-        )
+        self._write(request, ident, "added", wanted, nodes.add_trait)
         request.answer.headers.append(("Location", f"{request.base}{place}/{wanted}"))
 
     @expose.expose(
@@ -105,29 +83,22 @@ class Traits(expose.Controller):
     )
     def remove(self, request: Request, ident: str, trait: str) -> None:
         """Remove one trait from a node that has it."""
-        self._write(
-            request,
-            ident,
-            {"removed": trait},
-            lambda conn, node, generation: nodes.remove_trait(
-                conn, node, trait, generation=generation
-            ),
-        )
+        self._write(request, ident, "removed", trait, nodes.remove_trait)
 
     def _write(
-        self, request: Request, ident: str, data: Json, act: Callable[[Connection, str, int], None]
+        self, request: Request, ident: str, what: str, given: object, act: Callable[..., None]
     ) -> None:
         """Change the traits of a node and record the event.
 
-        :param data: the data of the event.
-        :param act: called with connection, UUID and generation in the transaction.
+        :param what: key of the event's data for the traits ``given``.
+        :param act: called with them in the transaction, such as `nodes.add_trait`.
         """
         columns = None if self.service.notifier.on else _READ
         node = node_lookup.fetch(self.service, request, ident, columns)
-        event = history.event_row(request.who, node["uuid"], "traits_updated", data)
+        event = history.event_row(request.who, node["uuid"], "traits_updated", {what: given})
 
         def write(conn: Connection) -> None:
-            act(conn, node["uuid"], node["generation"])
+            act(conn, node["uuid"], given, generation=node["generation"])
             events.add(conn, [event])
 
         idempotency.write_change(self.service, request, write)

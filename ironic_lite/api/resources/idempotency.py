@@ -234,89 +234,6 @@ def body_of(stored: Json | None) -> bytes | None:
     return str(stored[_TEXT]).encode() if _TEXT in stored else None
 
 
-def check_subject(
-    table: expose.Table,
-    environ: Environ,
-    act: Callable[[Environ, StartResponse], Iterable[bytes]],
-    subject: str,
-) -> None:
-    """Refuse a repetition to a caller who may no longer see its resource.
-
-    Nodes are checked with their own rules. A resource that is gone is no secret any more, so the
-    kept answer is given.
-
-    :raises errors.NotFound, errors.Forbidden: the resource exists, and the caller may not see it;
-        the latter for a POST, whose path has no resource.
-    """
-    call: Call = environ[request.CALL]
-    if not call.access.limited or call.path.startswith("/nodes/"):
-        return
-    made = environ["REQUEST_METHOD"] == "POST" and "{" not in call.found.route.path
-    depth = 3 if call.path.startswith("/volume/") else 2
-    path = f"{call.path}/{_named_uuid(call.body) or subject}" if made else call.path
-    path = "/".join(path.split("/")[: depth + 1])
-    if _shown(table, environ, act, path, call.access) is not None:
-        return
-    if _shown(table, environ, act, path, Access()) is not None:
-        if made:
-            raise errors.Forbidden(what=path)
-        raise errors.NotFound(f"{path} could not be found.")
-
-
-def _shown(
-    table: expose.Table,
-    environ: Environ,
-    act: Callable[[Environ, StartResponse], Iterable[bytes]],
-    path: str,
-    access: Access,
-) -> tuple[Environ, Kept] | None:
-    """Return the answer to a GET with the rights of ``access``, and its request.
-
-    :return: None if there is no such resource, or the caller may not see it.
-    """
-    call: Call = environ[request.CALL]
-    caught = Captured()
-    try:
-        found = table.find("GET", path, call.version.minor)
-        shown = dataclasses.replace(
-            call, path=path, found=found, claim=None, body=b"", access=access
-        )
-        shown.access.enter(found.rule)
-        asked = {name: value for name, value in environ.items() if name not in _CONDITIONS}
-        asked.update({"REQUEST_METHOD": "GET", "QUERY_STRING": "", request.CALL: shown})
-        body = b"".join(act(asked, caught))
-    except (errors.Error, refusals.Refusal):
-        return None
-    if caught.status != HTTPStatus.OK:
-        return None
-    return asked, Kept(call.found.route.status, headers_of(caught.headers), body)
-
-
-def show_subject(
-    table: expose.Table,
-    environ: Environ,
-    act: Callable[[Environ, StartResponse], Iterable[bytes]],
-    subject: str,
-) -> Kept | None:
-    """Return the answer to a POST or PATCH with the resource as it is now.
-
-    :param subject: UUID of what a POST without a UUID has made.
-    :return: None if there is no such resource, or the caller may not see it.
-    """
-    call: Call = environ[request.CALL]
-    made = environ["REQUEST_METHOD"] == "POST"
-    uuid = _named_uuid(call.body) or subject
-    path = f"{call.path}/{uuid}" if made else call.path
-    found = _shown(table, environ, act, path, call.access)
-    if found is None:
-        return None
-    asked, shown = found
-    if made:
-        location = f"{request.Request(asked).base}/v1{path}"
-        return shown._replace(headers=[*shown.headers, ("Location", location)])
-    return shown
-
-
 def _named_uuid(body: bytes) -> str | None:
     """Return the UUID that the body of a POST contains."""
     try:
@@ -517,7 +434,7 @@ class Repeats:
         """Give the kept answer; with a preference, wait for the end of accepted work."""
         call: Call = environ[request.CALL]
         node = self._checked_node(call)
-        check_subject(self._table, environ, act, found["subject_uuid"])
+        self._check_subject(environ, act, found["subject_uuid"])
         _count("replayed")
         call.replayed = True
         call.headers = (*call.headers, _REPLAYED)
@@ -533,11 +450,77 @@ class Repeats:
             return act(environ, start_response)
         body = body_of(found["body"])
         if body is None:
-            shown = show_subject(self._table, environ, act, found["subject_uuid"])
+            shown = self._show_subject(environ, act, found["subject_uuid"])
             body = shown.body if shown is not None else b""
             if more := found["body"].get(UNSHOWN):
                 body = orjson.dumps({**orjson.loads(body or b"{}"), **more})
         return request.send(environ, start_response, found["status"], body, headers)
+
+    def _check_subject(self, environ: Environ, act: Act, subject: str) -> None:
+        """Refuse a repetition to a caller who may no longer see its resource.
+
+        Nodes are checked with their own rules. A resource that is gone is no secret any more, so
+        the kept answer is given.
+
+        :raises errors.NotFound, errors.Forbidden: the resource exists, and the caller may not see
+            it; the latter for a POST, whose path has no resource.
+        """
+        call: Call = environ[request.CALL]
+        if not call.access.limited or call.path.startswith("/nodes/"):
+            return
+        made = environ["REQUEST_METHOD"] == "POST" and "{" not in call.found.route.path
+        depth = 3 if call.path.startswith("/volume/") else 2
+        path = f"{call.path}/{_named_uuid(call.body) or subject}" if made else call.path
+        path = "/".join(path.split("/")[: depth + 1])
+        if self._shown(environ, act, path, call.access) is not None:
+            return
+        if self._shown(environ, act, path, Access()) is not None:
+            if made:
+                raise errors.Forbidden(what=path)
+            raise errors.NotFound(f"{path} could not be found.")
+
+    def _shown(
+        self, environ: Environ, act: Act, path: str, access: Access
+    ) -> tuple[Environ, Kept] | None:
+        """Return the answer to a GET with the rights of ``access``, and its request.
+
+        :return: None if there is no such resource, or the caller may not see it.
+        """
+        call: Call = environ[request.CALL]
+        caught = Captured()
+        try:
+            found = self._table.find("GET", path, call.version.minor)
+            shown = dataclasses.replace(
+                call, path=path, found=found, claim=None, body=b"", access=access
+            )
+            shown.access.enter(found.rule)
+            asked = {name: value for name, value in environ.items() if name not in _CONDITIONS}
+            asked.update({"REQUEST_METHOD": "GET", "QUERY_STRING": "", request.CALL: shown})
+            body = b"".join(act(asked, caught))
+        except (errors.Error, refusals.Refusal):
+            return None
+        if caught.status != HTTPStatus.OK:
+            return None
+        return asked, Kept(call.found.route.status, headers_of(caught.headers), body)
+
+    def _show_subject(self, environ: Environ, act: Act, subject: str) -> Kept | None:
+        """Return the answer to a POST or PATCH with the resource as it is now.
+
+        :param subject: UUID of what a POST without a UUID has made.
+        :return: None if there is no such resource, or the caller may not see it.
+        """
+        call: Call = environ[request.CALL]
+        made = environ["REQUEST_METHOD"] == "POST"
+        uuid = _named_uuid(call.body) or subject
+        path = f"{call.path}/{uuid}" if made else call.path
+        found = self._shown(environ, act, path, call.access)
+        if found is None:
+            return None
+        asked, shown = found
+        if made:
+            location = f"{request.Request(asked).base}/v1{path}"
+            return shown._replace(headers=[*shown.headers, ("Location", location)])
+        return shown
 
     def _take_over(
         self, found: Row, environ: Environ, start_response: StartResponse, act: Act
@@ -601,7 +584,7 @@ class Repeats:
         if environ["REQUEST_METHOD"] == "DELETE" and isinstance(why, errors.NotFound):
             return Kept(call.found.route.status, [], b"")
         if environ["REQUEST_METHOD"] == "POST" and isinstance(why, errors.Duplicate):
-            return show_subject(self._table, environ, act, claim.subject)
+            return self._show_subject(environ, act, claim.subject)
         return None
 
     def _as_shown(self, environ: Environ, call: Call, act: Act) -> Kept:
@@ -610,7 +593,7 @@ class Repeats:
         assert claim is not None
         shown = None
         if environ["REQUEST_METHOD"] in {"POST", "PATCH"}:
-            shown = show_subject(self._table, environ, act, claim.subject)
+            shown = self._show_subject(environ, act, claim.subject)
         return shown or Kept(call.found.route.status, [], b"")
 
     def _finish(
