@@ -216,7 +216,7 @@ class DriverView:
         return f"{self.node.run_uuid}/{place}/{self.notes.agent_changes}"
 
 
-Work = Callable[["Task"], None]
+Work = Callable[["Task"], object]
 
 
 class OtherNodes(Protocol):
@@ -414,7 +414,7 @@ class Task(DriverView):
         """Renew the lock before using the machine again after a failure; raises LockLost."""
         self._lock.confirm()
 
-    def hand_over(self, flow: Callable[..., None], *args: object, **kwargs: object) -> None:
+    def hand_over(self, flow: Callable[..., object], *args: object, **kwargs: object) -> None:
         """Have a worker run ``flow(task, ...)`` after the endpoint, with the lock kept.
 
         ``tasks.TaskRunner`` starts it when the endpoint has left the lock.

@@ -419,10 +419,10 @@ def _wanted_traits(given: object) -> list[str]:
     if given is None:
         return []
     if not isinstance(given, list):
-        raise _invalid_traits(_TRAITS_PATH, "must be a list of strings")
+        raise errors.InvalidParameter(path=_TRAITS_PATH, reason="must be a list of strings")
     for place, name in enumerate(given):
         if not isinstance(name, str):
-            raise _invalid_traits(f"{_TRAITS_PATH}/{place}", "must be a string")
+            raise errors.InvalidParameter(path=f"{_TRAITS_PATH}/{place}", reason="must be a string")
     return given
 
 
@@ -433,7 +433,7 @@ def _read_templates(
     for place, name in enumerate(wanted):
         if name not in known:
             reason = f"node {node_uuid} does not have the trait {name[:_SHOWN_CHARACTERS]!r}"
-            raise _invalid_traits(f"{_TRAITS_PATH}/{place}", reason)
+            raise errors.InvalidParameter(path=f"{_TRAITS_PATH}/{place}", reason=reason)
     return resources.templates_named(conn, wanted)
 
 
@@ -452,7 +452,3 @@ def _refuse_template_steps(task: Task, found: Sequence[StoredTemplate]) -> None:
         faults += [f"deploy template {template['name']}: {fault}" for fault in forbidden]
     if faults:
         raise errors.InvalidParameter("; ".join(faults), path=_TRAITS_PATH, reason=faults)
-
-
-def _invalid_traits(path: str, reason: str) -> errors.InvalidParameter:
-    return errors.InvalidParameter(path=path, reason=reason)

@@ -56,13 +56,8 @@ def _record_power_target(task: Task, target: str) -> None:
     task.save()
 
 
-def change_power(task: Task, target: str, timeout: float | None) -> None:
-    """Switch the power; a failure ends in last_error."""
-    _change_power(task, target, timeout)
-
-
-def _change_power(task: Task, target: str, timeout: float | None) -> Exception | None:
-    """Switch the power, and record the result; return a failure."""
+def change_power(task: Task, target: str, timeout: float | None) -> Exception | None:
+    """Switch the power, and record the result; return a failure, which is in last_error."""
     before = task.node.power_state
     try:
         task.switch_power(target, timeout)
@@ -188,7 +183,7 @@ def _switch_other(task: Task, target: str, timeout: float | None) -> None:
     """
     admission.raise_first(power_refusals(task, target))
     _record_power_target(task, target)
-    why = _change_power(task, target, timeout)
+    why = change_power(task, target, timeout)
     if why is not None:
         raise why
 

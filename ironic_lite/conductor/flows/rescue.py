@@ -13,7 +13,7 @@ from ironic_lite import errors
 from ironic_lite.conductor.engine import stepper
 from ironic_lite.conductor.engine.phases import Checks, Flow
 from ironic_lite.conductor.engine.task import Task
-from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.flows import adopt, error_text
 from ironic_lite.conductor.flows.planning import Findings
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import activities
@@ -97,11 +97,6 @@ def tidy(task: Task) -> None:
     task.save()
 
 
-def checks_of_unrescue(task: Task, _body: JsonView) -> Checks:
-    """Return the checks before the instance is booted, while the client waits."""
-    return (lambda: task.driver.power.validate(task),)
-
-
 def start_unrescue(task: Task) -> None:
     """Boot the instance again."""
     task.driver.rescue.unrescue(task)
@@ -140,7 +135,7 @@ FLOW = Flow(
 )
 UNRESCUE = Flow(
     activity=activities.UNRESCUE,
-    checks=checks_of_unrescue,
+    checks=adopt.checks,
     prepare=start_unrescue,
     give_up=give_up_unrescue,
 )
