@@ -101,7 +101,7 @@ def _later_than(time: sa.ColumnElement[Any]) -> tuple[sa.ColumnElement[bool], ..
 
 def _read_rows(
     conn: Connection, statement: sa.Select[Any], columns: Sequence[str], **values: object
-) -> Any:
+) -> list[Any]:
     found = conn.execute(statement, values).all()
     return [dict(zip(columns, row, strict=True)) for row in found]
 
@@ -204,8 +204,7 @@ def _count(states: int) -> sa.Select[Any]:
 
 def notes(conn: Connection, *, uuids: Collection[str]) -> list[NodeNotes]:
     """Return the notes of these nodes; missing ones are left out."""
-    found: list[NodeNotes] = _read_rows(conn, _NOTES, _NOTES_COLUMNS, uuids=list(uuids))
-    return found
+    return _read_rows(conn, _NOTES, _NOTES_COLUMNS, uuids=list(uuids))
 
 
 def due(
@@ -224,8 +223,7 @@ def due(
     """
     last = (since, 0) if after is None else (after["wake_at"], after["id"])
     values = {"now": now, "limit_": limit, "after": last[0], "after_id": last[1]}
-    found: list[Due] = _read_rows(conn, _DUE, _DUE_COLUMNS, **values)
-    return found
+    return _read_rows(conn, _DUE, _DUE_COLUMNS, **values)
 
 
 def overdue(
@@ -246,8 +244,7 @@ def overdue(
     """
     last = (since, 0) if after is None else (after["provision_updated_at"], after["id"])
     values = {"state": state, "before": before, "after": last[0], "after_id": last[1]}
-    found: list[OverdueNode] = _read_rows(conn, _OVERDUE, _OVERDUE_COLUMNS, **values, limit_=limit)
-    return found
+    return _read_rows(conn, _OVERDUE, _OVERDUE_COLUMNS, **values, limit_=limit)
 
 
 def unheld(
@@ -258,18 +255,14 @@ def unheld(
     after_id: int = 0,
 ) -> list[LockedNode]:
     """Return the unlocked nodes in ``states``, by id after ``after_id``."""
-    found: list[LockedNode] = _read_rows(
+    return _read_rows(
         conn, _UNHELD, _LOCK_COLUMNS, states=list(states), after_id=after_id, limit_=limit
     )
-    return found
 
 
 def held(conn: Connection, *, limit: int, after_id: int = 0) -> list[LockedNode]:
     """Return the locked nodes of any state, by a live or dead holder; as `unheld`."""
-    found: list[LockedNode] = _read_rows(
-        conn, _HELD, _LOCK_COLUMNS, after_id=after_id, limit_=limit
-    )
-    return found
+    return _read_rows(conn, _HELD, _LOCK_COLUMNS, after_id=after_id, limit_=limit)
 
 
 def for_power_sync(
@@ -279,24 +272,21 @@ def for_power_sync(
 
     Left out are nodes in ``skip_states``, in maintenance, and retired ones (S4.14, conflict C24).
     """
-    found: list[Candidate] = _read_rows(
+    return _read_rows(
         conn, _SYNCED, _CANDIDATE_COLUMNS, states=list(skip_states), after_id=after_id, limit_=limit
     )
-    return found
 
 
 def in_fault(conn: Connection, *, fault: str, after_id: int = 0, limit: int) -> list[Candidate]:
     """Return free nodes with this fault, by id after ``after_id``, no retired ones."""
-    found: list[Candidate] = _read_rows(
+    return _read_rows(
         conn, _IN_FAULT, _CANDIDATE_COLUMNS, fault=fault, after_id=after_id, limit_=limit
     )
-    return found
 
 
 def whole(conn: Connection, *, ids: Collection[int]) -> list[Row]:
     """Return these nodes with all columns, by id; missing ones are left out."""
-    found: list[Row] = _read_rows(conn, _OWN, _WHOLE, ids=list(ids))
-    return found
+    return _read_rows(conn, _OWN, _WHOLE, ids=list(ids))
 
 
 def standing(
@@ -306,18 +296,14 @@ def standing(
 
     :param states: in which the ports of a node are looked at.
     """
-    found: list[Standing] = _read_rows(
+    return _read_rows(
         conn, _STANDING, _STANDING_COLUMNS, states=list(states), after_id=after_id, limit_=limit
     )
-    return found
 
 
 def with_console(conn: Connection, *, after_id: int = 0, limit: int) -> list[Candidate]:
     """Return the nodes of any state whose console is started, by id after ``after_id``."""
-    found: list[Candidate] = _read_rows(
-        conn, _WITH_CONSOLE, _CANDIDATE_COLUMNS, after_id=after_id, limit_=limit
-    )
-    return found
+    return _read_rows(conn, _WITH_CONSOLE, _CANDIDATE_COLUMNS, after_id=after_id, limit_=limit)
 
 
 def count_in(conn: Connection, states: Collection[str]) -> int:
