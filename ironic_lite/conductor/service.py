@@ -82,7 +82,7 @@ class Endpoints(
     """All methods of ``rpc.contract.Conductor`` in one object."""
 
     def __init__(self, tasks: TaskRunner) -> None:
-        super().__init__(tasks)
+        self.tasks = tasks
         self.allocator = Allocator(tasks.runtime)
 
 

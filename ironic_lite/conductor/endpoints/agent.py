@@ -34,8 +34,7 @@ MOST_WAIT = 16
 class AgentEndpoints:
     """Endpoints for the agent in a machine's ramdisk."""
 
-    def __init__(self, tasks: TaskRunner) -> None:
-        self.tasks = tasks
+    tasks: TaskRunner
 
     @functools.cached_property
     def lock_waiters(self) -> Slots:

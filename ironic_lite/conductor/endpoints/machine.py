@@ -31,8 +31,7 @@ _VALIDATED = tuple(kind for kind in base.KINDS if kind != "vendor")
 class MachineEndpoints:
     """Endpoints that query or change a machine without moving it through the states."""
 
-    def __init__(self, tasks: TaskRunner) -> None:
-        self.tasks = tasks
+    tasks: TaskRunner
 
     # -- drivers -----------------------------------------------------------------------------
 
@@ -168,8 +167,7 @@ def _validation_result(task: Task, kind: str) -> Json:
 class ManagementEndpoints:
     """Changes hold the node's lock; queries run without the lock, also during a step."""
 
-    def __init__(self, tasks: TaskRunner) -> None:
-        self.tasks = tasks
+    tasks: TaskRunner
 
     # -- boot mode and secure boot -----------------------------------------------------------
 
@@ -334,8 +332,7 @@ def _start_operation(
 class NetworkEndpoints:
     """Changes hold the node's lock; the list is read without the lock."""
 
-    def __init__(self, tasks: TaskRunner) -> None:
-        self.tasks = tasks
+    tasks: TaskRunner
 
     def vif_list(self, context: Context, *, node_uuid: str) -> list[Json]:
         """Return the attached VIFs."""
@@ -367,8 +364,7 @@ class NetworkEndpoints:
 class VendorEndpoints:
     """Endpoints that find a marked method and call it."""
 
-    def __init__(self, tasks: TaskRunner) -> None:
-        self.tasks = tasks
+    tasks: TaskRunner
 
     # -- of one node -------------------------------------------------------------------------
 
@@ -481,8 +477,7 @@ _REPLY_SECONDS = 1.0
 class ExaminationEndpoints:
     """Both calls run the checks on threads of their own, and answer in time if one hangs."""
 
-    def __init__(self, tasks: TaskRunner) -> None:
-        self.tasks = tasks
+    tasks: TaskRunner
 
     def examine(self, context: Context) -> list[Json]:
         """Return the findings about this conductor."""

@@ -29,8 +29,7 @@ _PLAN_SECONDS = 10.0
 class ProvisionEndpoints:
     """Endpoints that move a node through the state table."""
 
-    def __init__(self, tasks: TaskRunner) -> None:
-        self.tasks = tasks
+    tasks: TaskRunner
 
     def start_verb(self, context: Context, *, node_uuid: str, event: str, body: Json) -> str | None:
         """Start a provision verb; return the UUID of the run that it opens, None if it opens none.

@@ -8,7 +8,7 @@ import logging
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
@@ -497,7 +497,7 @@ def _watch_update(task: base.Task, image: Image, work: UpdateWork) -> float | No
     if _is_new(work, version):
         work.enter("settle")
         return None
-    options = _redfish_options()
+    options = config.CONF.redfish
     bmc = image.component == arguments.BMC
     wait = options.firmware_update_unseen_wait
     left = (options.firmware_update_bmc_timeout if bmc and lost else wait) - work.age
@@ -531,7 +531,7 @@ def _unseen_end(image: Image, work: UpdateWork, version: str | None) -> str:
 def _restart_grace(image: Image, word: str) -> float:
     """Return the seconds for which a task in this state may go on without a restart."""
     bios = image.component == arguments.BIOS
-    grace = 0.0 if bios else float(_redfish_options().firmware_update_nic_starting_wait)
+    grace = 0.0 if bios else float(config.CONF.redfish.firmware_update_nic_starting_wait)
     return max(grace, NEW_SECONDS) if word == jobs.NEW else grace
 
 
@@ -547,7 +547,7 @@ def _prove_version(task: base.Task, image: Image, work: UpdateWork) -> float | N
         _reboot_machine(task, work)
         work.since = clock.stamp()
         return _first_pause()
-    options = _redfish_options()
+    options = config.CONF.redfish
     limit, pause = options.firmware_update_reboot_delay, _first_pause()
     if image.component == arguments.BMC:
         limit = options.firmware_update_bmc_timeout
@@ -565,8 +565,8 @@ def _prove_version(task: base.Task, image: Image, work: UpdateWork) -> float | N
 def _await_stable_bmc(task: base.Task, image: Image, work: UpdateWork) -> float | None:
     """Continue once the BMC has answered several times in a row."""
     wanted, limit = (
-        _redfish_options().firmware_update_required_successes,
-        _redfish_options().firmware_update_resource_validation_timeout,
+        config.CONF.redfish.firmware_update_required_successes,
+        config.CONF.redfish.firmware_update_resource_validation_timeout,
     )
     if wanted and limit:
         try:
@@ -577,10 +577,10 @@ def _await_stable_bmc(task: base.Task, image: Image, work: UpdateWork) -> float 
                 reason = f"{image.component} was updated, but the BMC does not settle within "
                 reason += f"{limit:g} s: {why.message}"
                 raise errors.StepFailed(step=_TITLE, reason=reason) from why
-            return float(_redfish_options().firmware_update_validation_interval)
+            return float(config.CONF.redfish.firmware_update_validation_interval)
         work.good += 1
         if work.good < wanted:
-            return float(_redfish_options().firmware_update_validation_interval)
+            return float(config.CONF.redfish.firmware_update_validation_interval)
     work.enter("rest")
     return float(image.wait) or None
 
@@ -628,7 +628,7 @@ def _hidden(why: errors.Error, image: Image) -> errors.Error:
 
 
 def _check_limit(work: UpdateWork, image: Image) -> None:
-    limit = _redfish_options().firmware_update_overall_timeout
+    limit = config.CONF.redfish.firmware_update_overall_timeout
     if limit and clock.lived_since(work.began) > limit:
         reason = f"all updates together take more than {limit:g} s (now in phase {work.phase})"
         raise update_failed(image, f"{reason}; see [redfish]firmware_update_overall_timeout")
@@ -643,14 +643,14 @@ def _tolerate_silence(
     """
     work.silent = work.silent or clock.stamp()
     own = connection.settings(task).unresponsive_wait
-    wait = _redfish_options().firmware_update_wait_unresponsive_bmc if own is None else own
-    limit = max(_redfish_options().firmware_update_bmc_timeout, float(wait))
+    wait = config.CONF.redfish.firmware_update_wait_unresponsive_bmc if own is None else own
+    limit = max(config.CONF.redfish.firmware_update_bmc_timeout, float(wait))
     if clock.lived_since(work.silent) >= limit:
         raise update_failed(image, f"no usable answer for {limit:g} s: {why.message}") from _hidden(
             why, image
         )
     return min(
-        _poll_interval(), float(_redfish_options().firmware_update_bmc_version_check_interval)
+        _poll_interval(), float(config.CONF.redfish.firmware_update_bmc_version_check_interval)
     )
 
 
@@ -692,11 +692,7 @@ def _first_pause() -> float:
 
 
 def _poll_interval() -> float:
-    return float(_redfish_options().firmware_update_status_interval)
-
-
-def _redfish_options() -> Any:
-    return config.CONF.redfish
+    return float(config.CONF.redfish.firmware_update_status_interval)
 
 
 NOTE = "redfish_firmware"
