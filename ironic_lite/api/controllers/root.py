@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import time
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple, TypedDict
@@ -16,6 +15,7 @@ from ironic_lite.api.http.request import Request
 from ironic_lite.api.policy.access import Access
 from ironic_lite.api.resources.recent import Recent
 from ironic_lite.api.service import Service
+from ironic_lite.core import config
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import versions
@@ -223,15 +223,10 @@ class Whoami(expose.Controller):
             "expires_at": access.expires_at,
             "rules": list(rights.of_any),
             "own_rules": list(rights.of_own),
-            "release": _release(),
+            "release": config.version(),
             "version": versions.MAX_VERSION,
             "window": next(filter(None, addresses), None),
         }
-
-
-@functools.cache
-def _release() -> str:
-    return importlib.metadata.version("ironic_lite")
 
 
 # Shards: parts of the nodes, which clients divide among themselves.

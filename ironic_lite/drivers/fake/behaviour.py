@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import re
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ironic_lite import errors
@@ -203,6 +203,10 @@ def _refuse_key(key: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=f"driver_info/{key}", reason=reason)
 
 
+def _wrong_value(key: str, value: object, what: str) -> errors.InvalidParameter:
+    return _refuse_key(key, f"{_shortened_value(value)} {what}")
+
+
 def _shortened_value(value: object) -> str:
     """Return a value shortened for an error."""
     return reprlib.repr(value)
@@ -212,26 +216,20 @@ def _read_seconds(key: str, value: object) -> float:
     fits = isinstance(value, int | float) and not isinstance(value, bool)
     # Comparing, not math.isfinite: that one fails on a very large int. NaN compares as false.
     if not fits or not 0 <= value <= LONGEST:  # type: ignore[operator]  # fits
-        raise _refuse_key(
-            key, f"{_shortened_value(value)} is not a number of seconds from 0 to {LONGEST}"
-        )
+        raise _wrong_value(key, value, f"is not a number of seconds from 0 to {LONGEST}")
     return value  # type: ignore[return-value]  # narrowed by the isinstance above
 
 
 def _whole_seconds(key: str, value: object) -> int:
     fits = isinstance(value, int) and not isinstance(value, bool)
     if not fits or not -1 <= value <= LONGEST:  # type: ignore[operator]  # fits
-        raise _refuse_key(
-            key, f"{_shortened_value(value)} is not an integer from -1 (unknown) to {LONGEST}"
-        )
+        raise _wrong_value(key, value, f"is not an integer from -1 (unknown) to {LONGEST}")
     return value  # type: ignore[return-value]  # narrowed by the isinstance above
 
 
 def _read_message(key: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _refuse_key(
-            key, f"{_shortened_value(value)} is not a message; remove the key to fail no more"
-        )
+        raise _wrong_value(key, value, "is not a message; remove the key to fail no more")
     if len(value) > LONGEST_MESSAGE:
         raise _refuse_key(key, f"a message has at most {LONGEST_MESSAGE} characters")
     return value
@@ -239,9 +237,7 @@ def _read_message(key: str, value: object) -> str:
 
 def _read_word(key: str, value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value.strip()) <= _LONGEST_KEY:
-        raise _refuse_key(
-            key, f"{_shortened_value(value)} is no name of 1 to {_LONGEST_KEY} characters"
-        )
+        raise _wrong_value(key, value, f"is no name of 1 to {_LONGEST_KEY} characters")
     return value
 
 
@@ -272,41 +268,25 @@ def _async_title(key: str, value: object) -> str:
     return ALL if value == ALL else _read_title(key, value)
 
 
-def _read_verb(key: str, value: object) -> str:
-    if value not in VERBS:
-        raise _refuse_key(key, f"{_shortened_value(value)} is not one of {', '.join(VERBS)}")
-    return str(value)
+def _one_of(words: Collection[str]) -> Callable[[str, object], str]:
+    def read(key: str, value: object) -> str:
+        if value not in words:
+            raise _wrong_value(key, value, f"is not one of {', '.join(words)}")
+        return str(value)
 
-
-def _read_call(key: str, value: object) -> str:
-    if value not in CALLS:
-        raise _refuse_key(key, f"{_shortened_value(value)} is not one of {', '.join(CALLS)}")
-    return str(value)
-
-
-def _read_health(key: str, value: object) -> str:
-    if value not in vocabulary.HEALTH:
-        words = ", ".join(vocabulary.HEALTH)
-        raise _refuse_key(key, f"{_shortened_value(value)} is not one of {words}")
-    return str(value)
-
-
-def _async_verb(key: str, value: object) -> str:
-    if value not in ASYNC_VERBS:
-        raise _refuse_key(key, f"{_shortened_value(value)} is not one of {', '.join(ASYNC_VERBS)}")
-    return str(value)
+    return read
 
 
 def _read_mac(key: str, value: object) -> str:
     if not isinstance(value, str) or not _MAC.fullmatch(value):
-        raise _refuse_key(key, f"{_shortened_value(value)} is not a MAC address")
+        raise _wrong_value(key, value, "is not a MAC address")
     return value
 
 
 def _list_reader(entry: Callable[[str, object], str]) -> Callable[[str, object], frozenset[str]]:
     def read(key: str, value: object) -> frozenset[str]:
         if not isinstance(value, list):
-            raise _refuse_key(key, f"{_shortened_value(value)} is not a list")
+            raise _wrong_value(key, value, "is not a list")
         return frozenset(entry(key, each) for each in value)
 
     return read
@@ -315,9 +295,7 @@ def _list_reader(entry: Callable[[str, object], str]) -> Callable[[str, object],
 def _messages_reader(name: Callable[[str, object], str]) -> Callable[[str, object], dict[str, str]]:
     def read(key: str, value: object) -> dict[str, str]:
         if not isinstance(value, dict):
-            raise _refuse_key(
-                key, f"{_shortened_value(value)} is not a dictionary of names to messages"
-            )
+            raise _wrong_value(key, value, "is not a dictionary of names to messages")
         return {name(key, each): _read_message(key, message) for each, message in value.items()}
 
     return read
@@ -325,7 +303,7 @@ def _messages_reader(name: Callable[[str, object], str]) -> Callable[[str, objec
 
 def _read_ramdisks(key: str, value: object) -> tuple[Ramdisk, ...]:
     if not isinstance(value, list) or not value:
-        raise _refuse_key(key, f"{_shortened_value(value)} is not a list of ramdisks, one at least")
+        raise _wrong_value(key, value, "is not a list of ramdisks, one at least")
     return tuple(_read_ramdisk(key, place, entry) for place, entry in enumerate(value))
 
 
@@ -370,10 +348,10 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "fake_async_steps": _list_reader(_async_title),
     "fake_fail_steps": _messages_reader(_read_title),
     "fake_fail_power": _read_text_of(_read_message),
-    "fake_health": _read_health,
-    "fake_fail_verbs": _messages_reader(_read_verb),
-    "fake_fail_calls": _messages_reader(_read_call),
-    "fake_async_verbs": _list_reader(_async_verb),
+    "fake_health": _one_of(vocabulary.HEALTH),
+    "fake_fail_verbs": _messages_reader(_one_of(VERBS)),
+    "fake_fail_calls": _messages_reader(_one_of(CALLS)),
+    "fake_async_verbs": _list_reader(_one_of(ASYNC_VERBS)),
     "fake_ports": _list_reader(_read_mac),
     "fake_vendor": _read_text_of(_read_word),
     "fake_steps_unavailable": _whole_seconds,
