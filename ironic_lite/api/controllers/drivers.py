@@ -284,12 +284,16 @@ _PLAIN = (
 )
 
 
-def _relay_method(verb: str, path: str) -> Handler:
+_OF_NODE = ("/nodes/{ident}/vendor_passthru", "/nodes/{ident}/vendor_passthru/{method}")
+_OF_DRIVER = ("/drivers/{name}/vendor_passthru", "/drivers/{name}/vendor_passthru/{method}")
+
+
+def _relay_method(verb: str, paths: tuple[str, ...]) -> Handler:
     """Return the handler of one HTTP method; query or path name the vendor method."""
 
     # Clients of Ironic send a body with GET and DELETE too, for example to name a subscription.
     # The command line client names the method in the path.
-    @expose.expose(verb, (path, f"{path}/{{method}}"), body=expose.WHOLE, around=preferred.vendor)
+    @expose.expose(verb, paths, body=expose.WHOLE, around=preferred.vendor)
     def relay(self: Any, request: Request, ident: str, method: str) -> preferred.Accepted:
         """Pass a request on to the vendor method and return its response."""
         if not method:
@@ -320,11 +324,11 @@ def _answer_outcome(request: Request, outcome: Json) -> Any:
 class NodeVendor(expose.Controller):
     """/v1/nodes/{node}/vendor_passthru."""
 
-    get = _relay_method("GET", "/nodes/{ident}/vendor_passthru")
-    post = _relay_method("POST", "/nodes/{ident}/vendor_passthru")
-    put = _relay_method("PUT", "/nodes/{ident}/vendor_passthru")
-    patch = _relay_method("PATCH", "/nodes/{ident}/vendor_passthru")
-    delete = _relay_method("DELETE", "/nodes/{ident}/vendor_passthru")
+    get = _relay_method("GET", _OF_NODE)
+    post = _relay_method("POST", _OF_NODE)
+    put = _relay_method("PUT", _OF_NODE)
+    patch = _relay_method("PATCH", _OF_NODE)
+    delete = _relay_method("DELETE", _OF_NODE)
 
     @expose.expose("GET", "/nodes/{ident}/vendor_passthru/methods")
     def methods(self, request: Request, ident: str) -> Json:
@@ -344,11 +348,11 @@ class NodeVendor(expose.Controller):
 class DriverVendor(expose.Controller):
     """/v1/drivers/{name}/vendor_passthru, for methods that do not concern a single node."""
 
-    get = _relay_method("GET", "/drivers/{name}/vendor_passthru")
-    post = _relay_method("POST", "/drivers/{name}/vendor_passthru")
-    put = _relay_method("PUT", "/drivers/{name}/vendor_passthru")
-    patch = _relay_method("PATCH", "/drivers/{name}/vendor_passthru")
-    delete = _relay_method("DELETE", "/drivers/{name}/vendor_passthru")
+    get = _relay_method("GET", _OF_DRIVER)
+    post = _relay_method("POST", _OF_DRIVER)
+    put = _relay_method("PUT", _OF_DRIVER)
+    patch = _relay_method("PATCH", _OF_DRIVER)
+    delete = _relay_method("DELETE", _OF_DRIVER)
 
     @expose.expose("GET", "/drivers/{name}/vendor_passthru/methods")
     def methods(self, request: Request, name: str) -> Json:

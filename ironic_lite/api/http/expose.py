@@ -440,25 +440,10 @@ def expose(
             return found
 
         reads = method in {"GET", "DELETE"} and body is not IGNORED
-        prefers = getattr(around, "__name__", "")
-        listed = [(name, one.type, one.mandatory) for name, one in known.items()]
-        routes = [
-            Route(
-                method,
-                one,
-                since,
-                below,
-                limit,
-                reads,
-                int(status),
-                body.value,
-                raw_query,
-                prefers,
-                tuple(listed[one.count("{") :]),
-            )
-            for one in ((path,) if isinstance(path, str) else path)
-        ]
-        setattr(answer, _ROUTES, routes)
+        use = (reads, int(status), body.value, raw_query, getattr(around, "__name__", ""))
+        route = Route(method, "", since, below, limit, *use)
+        paths = (path,) if isinstance(path, str) else path
+        setattr(answer, _ROUTES, [_route_at(one, route, known) for one in paths])
         return answer  # type: ignore[return-value]  # same calls, seen from the routes
 
     return decorate
@@ -505,6 +490,12 @@ def _declared_arguments(
         one.name: _Argument(kind, one.default is inspect.Parameter.empty)
         for one, kind in zip(own, types, strict=True)
     }
+
+
+def _route_at(path: str, route: Route, known: Mapping[str, _Argument]) -> Route:
+    """Return a route at one of its paths; the words of the path are no arguments beside it."""
+    listed = [(name, one.type, one.mandatory) for name, one in known.items()]
+    return dataclasses.replace(route, path=path, arguments=tuple(listed[path.count("{") :]))
 
 
 def _retry_concurrent_updates(act: Callable[[], object]) -> Any:
