@@ -261,7 +261,7 @@ class Doctor(rows.Lister):
         flag("--bad", "List only checks with another result than ok."),
     )
     _COLUMNS = ("status", "where", "name", "text", "do")
-    _ORDER = ("failed", "warning", "skipped", "ok")
+    _ORDER = ("failed", "warning", "unknown", "ok")
     status = 1
     """The exit status; that of a warning until an answer has come."""
 
@@ -411,6 +411,25 @@ _WEBHOOK_FILTERS = tuple(
 _WEBHOOK_COLUMNS = "uuid url state cursor last_status failing_since"
 _WEBHOOK_DETAILS = f"{_WEBHOOK_COLUMNS} kinds nodes secret last_error created_by created_at"
 
+
+def event_row(event: Json) -> Json:
+    """Return the values of an event; changed fields are what was before and after."""
+    changes = (event.get("data") or {}).get("changes") or ()
+    sides = {
+        side: "; ".join(f"{one['path']}={_changed(one, key)}" for one in changes)
+        for side, key in (("before", "old"), ("after", "new"))
+    }
+    return {**event, **(sides if changes else {})}
+
+
+def _changed(change: JsonView, side: str) -> str:
+    """Return the old or new value of a change, or its length if the value is long."""
+    if (length := change.get(f"{side}_length")) is not None:
+        return f"({length} characters)"
+    value = change.get(side)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 event_list = Row(
     "List events, the oldest first.",
     "events",
@@ -421,6 +440,7 @@ event_list = Row(
     ),
     lists="events",
     columns=EVENT_COLUMNS.replace(" name", " requester name"),
+    read=event_row,
 ).command()
 webhook_create = Row(
     "Add a webhook, and show its secret, which is not shown again.",
@@ -533,6 +553,27 @@ class SetDataState(rows.ShowOne):
         body = {"data_state": parsed_args.state, "reason": parsed_args.reason}
         self.api.change("PUT", "nodes", parsed_args.node, "data_state", body=body)
         return _SHOW_DATA_STATE.values(_SHOW_DATA_STATE.send(self.api, parsed_args))
+
+
+class CreatePort(rows.ShowOne):
+    """Add a port to a node, and show it."""
+
+    arguments = (
+        NODE,
+        Argument("address", "MAC address of the network card."),
+        Argument("--name", "Name of the port."),
+        Argument("--physical-network", "Physical network of the port.", "<network>"),
+        flag("--no-pxe", "The machine does not boot from this port.", "pxe_enabled", False),
+    )
+    _COLUMNS = ("uuid", "node_uuid", "address", "name", "pxe_enabled", "physical_network")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        """Add the port; return names and values."""
+        node = self.api.get("nodes", parsed_args.node, fields="uuid")["uuid"]
+        given = {name: getattr(parsed_args, name, None) for name in self._COLUMNS[2:]}
+        body = {name: value for name, value in given.items() if value is not None}
+        found = self.api.change("POST", "ports", body={"node_uuid": node, **body})
+        return self._COLUMNS, [found.get(name) for name in self._COLUMNS]
 
 
 # Holds: reasons to leave a node alone.

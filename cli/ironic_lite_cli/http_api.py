@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, str] = {
         r"baremetal batch node list \1 --result \2"
     ),
     r"GET /v1/conductors": "baremetal conductor list",
-    r"POST /v1/ports": "baremetal port create",
+    r"POST /v1/ports": "baremetal node port create",
     r"\?plan=true": "--plan",
     r'"unfit": "leave out"': "--leave-out",
 }

@@ -39,6 +39,7 @@ COMMANDS: tuple[tuple[Any, str], ...] = (
     (commands.event_list, "--since 12h --before 2h"),
     (commands.node_run_list, "n1 --state failed --limit 5"),
     (commands.node_search, "rack2 --limit 5"),
+    (commands.CreatePort, "n1 52:54:00:00:00:01 --name p1 --physical-network net --no-pxe"),
     (commands.webhook_create, "https://192.0.2.1/ --since 0 --kind power --node n1"),
     (commands.webhook_list, ""),
 )

@@ -583,7 +583,7 @@ def test_refusal_with_retry_after_is_repeated(monkeypatch: pytest.MonkeyPatch) -
         ("GET /v1/nodes/n1/runs lists its", "baremetal node run list n1 lists its"),
         ("PUT /v1/nodes/n1/data_state.", "baremetal node data state set n1."),
         ("PUT /v1/nodes/n1/runs/current/stop ends", "baremetal node run stop n1 ends"),
-        ("card: POST /v1/ports.", "baremetal port create."),
+        ("card: POST /v1/ports.", "baremetal node port create."),
         ("answer. GET /v1/conductors shows", "baremetal conductor list shows"),
         ("; ?plan=true shows", "; --plan shows"),
         (
@@ -629,10 +629,29 @@ def run_doctor(*words: str) -> list[str]:
 
 def test_doctor_prints_first_what_is_wrong() -> None:
     lines = run_doctor("-f", "value", "-c", "status", "-c", "do")
-    assert lines == ["failed Mend.", "warning baremetal port create.", "ok "]
+    assert lines == ["failed Mend.", "warning baremetal node port create.", "ok "]
 
 
 def test_doctor_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLIFF_MAX_TERM_WIDTH", "0")
     monkeypatch.setattr("cliff.utils.terminal_width", lambda: 100)
     assert max(map(len, run_doctor())) <= 100
+
+
+# Events.
+
+
+def test_event_of_a_change_has_old_and_new_values() -> None:
+    changes = [
+        {"path": "extra/rack", "old": None, "new": "r02"},
+        {"path": "description", "old": "a", "new_length": 300},
+        {"path": "retired", "old": False, "new": True},
+    ]
+    event = {"before": None, "after": None, "data": {"fields": ["extra"], "changes": changes}}
+    read = commands.event_row
+    shown = read(event)
+    assert shown["before"] == "extra/rack=null; description=a; retired=false"
+    assert shown["after"] == "extra/rack=r02; description=(300 characters); retired=true"
+    for data in (None, {}, {"fields": ["extra"]}):
+        plain = read({"before": "enroll", "after": "verifying", "data": data})
+        assert (plain["before"], plain["after"]) == ("enroll", "verifying")
