@@ -192,6 +192,11 @@ def test_first_page_and_each_other_part_fit_their_budgets() -> None:
     assert max(sizes.values()) <= OTHER_PAGE, sizes
 
 
+def test_texts_have_one_of_four_sizes() -> None:
+    sizes = re.findall(r"font(?:-size)?:\s*(\d+)px", (MODULES / "style.css").read_text())
+    assert set(sizes) == {"12", "14", "16", "20"}
+
+
 def test_own_scripts_are_short_and_use_no_unsafe_sink() -> None:
     own = [
         path

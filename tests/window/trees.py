@@ -220,7 +220,7 @@ PAGES = {
   - combobox "Overdue"
   - textbox "Verb"
   - textbox "Node"
-  - textbox "Code of the cause"
+  - textbox "Error code"
   - region "Runs":
     - table:
       - rowgroup:
@@ -310,7 +310,7 @@ PAGES = {
   - region "Steps":
     - table:
       - rowgroup:
-        - row "Step Kind Driver Class Count Failed Usual 90 % Longest Codes"
+        - row "Step Kind Driver Class Count Failed Usual 90 % Longest Error codes"
 """,
     "doctor": """
 - main:

@@ -247,7 +247,7 @@ function footer(rows: { shown: Node[]; waiting: number }, sort: string) {
   const of = total();
   const loading = fleet.status.value === "loading" ? " · loading" : "";
   const state = fleet.narrow.value ? " · narrow the filter to see rows" : loading;
-  const held = rows.waiting ? ` · ${rows.waiting} changes wait while you are here` : "";
+  const held = rows.waiting ? " · paused while you point here" : "";
   const by = sort === "need" ? "need" : sort.replace(/^-/, "");
   return `${rows.shown.length} of ${of} · sorted by ${by}${state}${held}`;
 }

@@ -59,7 +59,7 @@ export function RunsPage() {
         <Filter name="latest" label="Latest of each node" choices={["true"]} />
         <Filter name="overdue" label="Overdue" choices={["true"]} />
         <TypedFilter name="verb" label="Verb" /> <TypedFilter name="node" label="Node" />
-        <TypedFilter name="code" label="Code of the cause" />
+        <TypedFilter name="code" label="Error code" />
         <TypedFilter name="since" label="Begun since" /> <TypedFilter name="before" label="Begun before" />
       </div>
       {route.value.query.has("overdue") && <p class="small">{OVERDUE}</p>}
@@ -157,7 +157,18 @@ export function StepsPage() {
         path={request()}
         label="Steps"
         of="steps"
-        head={["Step", "Kind", "Driver", "Class", "Count", "Failed", "Usual", "90 %", "Longest", "Codes"]}
+        head={[
+          "Step",
+          "Kind",
+          "Driver",
+          "Class",
+          "Count",
+          "Failed",
+          "Usual",
+          "90 %",
+          "Longest",
+          "Error codes",
+        ]}
         row={(step) => [
           stepName(step),
           step.kind,
@@ -257,7 +268,7 @@ export function SettingsPage() {
       {setting("utc", "Show times in UTC")} {setting("keys", "Shortcuts of one character")}
       {setting("plain", "Plain tables of 500 rows, for screen readers and find-in-page")}
       <h2>Saved views</h2>
-      {!Object.keys(views).length && <p>There are none. Press Find, then "Save this view".</p>}
+      {!Object.keys(views).length && <p>No saved views yet. Press Find, then "Save this view".</p>}
       <ul>
         {Object.entries(views).map(([name, address]) => (
           <li>

@@ -11,7 +11,7 @@ import { Machine, Timeline } from "../parts/run";
 import { Erasures, Fields, History, Inventory, Ports, Runs, withoutLinks } from "../parts/tabs";
 import { advice, Ago, bdi, link, nodeAddress, stamp, State } from "../parts/text";
 import { copy, Curl, useShown } from "../parts/toasts";
-import { wording } from "../parts/words";
+import { optionsIn, wording } from "../parts/words";
 import { go, href, path, route } from "../state/route";
 import { get, local } from "../wire/api";
 import { type Answers } from "../wire/documents";
@@ -202,7 +202,7 @@ function NodeHead({
         <a href={href("/v1/doctor", { node: why.name ?? why.node })}>doctor</a>
       </header>
       <p class="says">
-        {bdi(wording(why.says))} {advice(why)}{" "}
+        <span title={optionsIn(why.says)}>{bdi(wording(why.says))}</span> {advice(why)}{" "}
         {why.batch && link(path("batches", why.batch.uuid), why.batch.name ?? "batch")}
       </p>
     </>

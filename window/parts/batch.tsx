@@ -10,7 +10,7 @@ import { Plan } from "./plan";
 import { missing, StepsField } from "./steps";
 import { bdi } from "./text";
 import { say } from "./toasts";
-import { erases, HALF, many, nameOf, POWERS, verb, VERB_HINTS, wording } from "./words";
+import { erases, HALF, many, nameOf, POWERS, verb, VERB_HINTS, verbChoice, wording } from "./words";
 
 const WAVES: Record<string, (number | string)[]> = {
   "all at once": ["100%"],
@@ -133,7 +133,7 @@ export function BatchDialog({
           label="Request"
           value={target}
           onChange={(next) => (setTarget(next), setSteps({}))}
-          choices={[["", "choose…"], ...offered.map((choice): Option => [choice, verb(choice)])]}
+          choices={[["", "choose…"], ...offered.map((choice): Option => [choice, verbChoice(choice)])]}
         />
         <Select label="Waves" value={waves} onChange={setWaves} choices={Object.keys(WAVES)} />
         {nodes.length > 1 && waves.startsWith("canary") && (

@@ -1,6 +1,6 @@
 /** The log of a run: followed at its end, searched, filtered by source. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { absolute, clockTime } from "../state/clock";
+import { absolute, clockTime, dayOf } from "../state/clock";
 import { changeRoute, href, route } from "../state/route";
 import { prefs } from "../state/settings";
 import { fault, Fault, open, passing, sleep } from "../wire/api";
@@ -15,6 +15,8 @@ const MOST_LINES = 20000;
 const LINE = /^(\S+) (\S+)\s+(.*)$/;
 
 const FAILURE = /^\S+ failed/;
+/** The line of a failure comes with the end of its step. */
+const SOON_MS = 2000;
 
 /** @param props `path` of the run */
 export function Log({ path, live }: { path: string; live: boolean }) {
@@ -32,7 +34,8 @@ export function Log({ path, live }: { path: string; live: boolean }) {
   const from = visibleLines.filter((line) =>
     Number(named) ? line.number === Number(named) : named && line.at >= named,
   );
-  const chosen = from.find((line) => FAILURE.test(line.text)) ?? from[0];
+  const soon = Number(new Date(named ?? "")) + SOON_MS;
+  const chosen = from.find((line) => FAILURE.test(line.text) && Date.parse(line.at) < soon) ?? from[0];
   const at = chosen ? chosen.number : 0;
   const pick = (line: Line | undefined) =>
     line && changeRoute({ "~line": String(line.number) }, { replace: true });
@@ -87,23 +90,32 @@ export function Log({ path, live }: { path: string; live: boolean }) {
         )}
       </div>
       <div class="log" ref={box} onScroll={onScroll} tabindex={0} role="log" aria-label="Log of the run">
-        {visibleLines.map((line) => (
-          <div
-            class={hit(line) ? "hit" : ""}
-            id={`line-${line.number}`}
-            aria-current={line === chosen ? "true" : undefined}
-          >
-            <a href={href(`${path}/log`, {}, { line: String(line.number) })}>
-              <time title={absolute(line.at, true)}>{clockTime(line.at, prefs.value.utc, true)}</time>
-            </a>{" "}
-            <span class="source">{visible(line.source)}</span> {visible(line.text)}
-          </div>
+        {visibleLines.map((line, at) => (
+          <>
+            {isNewDay(line, visibleLines[at - 1]) && <p class="small">{dayOf(line.at, prefs.value.utc)}</p>}
+            <div
+              class={hit(line) ? "hit" : ""}
+              id={`line-${line.number}`}
+              aria-current={line === chosen ? "true" : undefined}
+            >
+              <a href={href(`${path}/log`, {}, { line: String(line.number) })}>
+                <time title={absolute(line.at, true)}>{clockTime(line.at, prefs.value.utc, true)}</time>
+              </a>{" "}
+              <span class="source">{visible(line.source)}</span> {visible(line.text)}
+            </div>
+          </>
         ))}
         {!lines.length && !fault && <p>No line yet.</p>}
       </div>
       {wrong(fault, `${path}/log`)}
     </>
   );
+}
+
+/** Local days, or those of UTC, without the cost of a format for each line. */
+function isNewDay({ at }: Line, before: Line | undefined): boolean {
+  const day = (text: string) => (prefs.value.utc ? text.slice(0, 10) : new Date(text).toDateString());
+  return !isNaN(Date.parse(at)) && (!before || day(before.at) !== day(at));
 }
 
 /** `number` in the log, from 1 */

@@ -1,4 +1,5 @@
 /** Documents and lists of the API that a page shows: read, read again, and their faults. */
+import { Fragment } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { clockTime, dayOf, timeNow } from "../state/clock";
 import { path } from "../state/route";
@@ -7,9 +8,10 @@ import { Fault, get, local, oneAtATime, passing } from "../wire/api";
 import { offline } from "../wire/away";
 import { type Answers } from "../wire/documents";
 import { POLL_MS } from "../wire/feed";
+import { useFade } from "./fade";
 import { Ago, bdi, Result } from "./text";
 import { copy, Curl } from "./toasts";
-import { many, wording } from "./words";
+import { many, optionsIn, wording } from "./words";
 
 /** A list of the fleet is read again after this time. */
 export const LIST_MS = 10_000;
@@ -85,7 +87,7 @@ export function FaultBox({ fault, path: from, at }: { fault: Fault; path?: strin
         <span class="sign" aria-hidden="true">
           ▲
         </span>{" "}
-        {bdi(wording(fault.message))}
+        <span title={optionsIn(fault.message)}>{bdi(wording(fault.message))}</span>
       </p>
       {at && <p>Old: what is shown was read at {clockTime(at, prefs.value.utc, true)}.</p>}
       <p class="small">
@@ -170,13 +172,14 @@ const NUMBERS = new Set(["Took", "Count", "Failed", "Usual", "90 %", "Longest", 
 
 /**
  * @param props texts may come from machines; `days`: the times of the rows in their order, each day has
- *   a heading; `numbers`: all columns but the first are numbers; `none`: words without rows
+ *   a heading; `keys`: what the rows are of, so that their changes can be seen; `numbers`: all columns but the first are numbers; `none`: words without rows
  */
 export function List({
   head,
   rows,
   label,
   days,
+  keys,
   numbers,
   none = `No ${label.toLowerCase()} yet.`,
 }: {
@@ -184,6 +187,7 @@ export function List({
   rows: any[][];
   label: string;
   days?: (string | null | undefined)[];
+  keys?: string[];
   numbers?: boolean;
   none?: string;
 }) {
@@ -205,7 +209,7 @@ export function List({
         </thead>
         <tbody>
           {rows.map((row, place) => (
-            <>
+            <Fragment key={keys?.[place]}>
               {headings?.[place] && headings[place] !== headings[place - 1] && (
                 <tr class="day">
                   <th scope="rowgroup" colspan={head.length}>
@@ -213,20 +217,29 @@ export function List({
                   </th>
                 </tr>
               )}
-              <tr>
+              <Row faded={!!keys}>
                 {row.map((cell, at) => (
                   <td data-label={head[at]} class={kind(at)}>
                     {cellOf(cell)}
                   </td>
                 ))}
-              </tr>
-            </>
+              </Row>
+            </Fragment>
           ))}
         </tbody>
       </table>
     </div>
   );
 }
+
+/** @param props `faded`: it stays the row of the same thing */
+function Row({ faded, children }: { faded: boolean; children: any }) {
+  const element = useRef<HTMLTableRowElement>(null);
+  useFade(faded ? element : NO_ROW);
+  return <tr ref={element}>{children}</tr>;
+}
+
+const NO_ROW = { current: null };
 
 /**
  * A list of the API as a table.
@@ -259,6 +272,7 @@ export const DocumentList = ({
         label={label}
         head={head}
         rows={body[of].map(row)}
+        keys={body[of].map((item: any, at: number) => item.uuid ?? item.name ?? item.hostname ?? String(at))}
         {...(day && { days: body[of].map(day) })}
         {...(none && { none })}
       />

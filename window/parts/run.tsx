@@ -207,7 +207,7 @@ function Cause({ error, log }: { error: Json; log: string }) {
 function Waits({ waits }: { waits: Json }) {
   const left = Math.max(0, (Date.parse(waits.given_up_at) - now.value) / 1000);
   return (
-    <p class="waits">
+    <p class="waits" title={waits.limit}>
       ◔ Waits for the {waits.what}, for <Ago at={waits.since} /> now
       {waits.last_sign_at && (
         <>

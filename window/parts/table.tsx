@@ -1,6 +1,7 @@
 /** A table that draws only the rows on the screen. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { prefs, small } from "../state/settings";
+import { useFade } from "./fade";
 import { visible } from "./words";
 
 /** Heights of a row and of a card, as the style sheet has them. */
@@ -219,8 +220,11 @@ function TableHead({
 }
 
 function Row({ row, columns, label, index, active, checked, onOpen, onFocus, ticks }: any) {
+  const element = useRef<HTMLDivElement>(null);
+  useFade(element);
   return (
     <div
+      ref={element}
       class={`row${active ? " active" : ""}${checked ? " checked" : ""}`}
       role="row"
       id={`row-${label}-${index}`}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { batchTitle, expected, many, stopOf, verb, visible, wording } from "./words";
+import { batchTitle, expected, many, optionsIn, stopOf, verb, verbChoice, visible, wording } from "./words";
 import { now } from "../state/clock";
 import { fleet } from "../state/nodes";
 import { prefs } from "../state/settings";
@@ -20,9 +20,26 @@ test("sentences of the API have names of nodes and acts of the window", () => {
   expect(wording("End it with DELETE /v1/nodes/x/maintenance.")).toBe('End it by "End maintenance…".');
 });
 
+test("options are kept for a tooltip, and an old result of a batch is no news", () => {
+  const says = "The wait fails at noon ([conductor]clean_callback_timeout).";
+  expect(wording(says)).toBe("The wait fails at noon.");
+  expect(optionsIn(says)).toBe("[conductor]clean_callback_timeout");
+  expect(optionsIn("All is well.")).toBeUndefined();
+  const batch = (result: string, state: string) =>
+    wording(
+      `It is clean. Its result in the batch 2f4c7a0e-6b1d-4a53-9a35-5d6f0f0f7d55 (dozen) is ${result}; the batch is ${state}.`,
+    );
+  expect(batch("done", "done")).toBe("It is clean.");
+  expect(batch("failed", "paused by ann")).toBe(
+    "It is clean. Its result in the batch dozen is failed; the batch is paused by ann.",
+  );
+});
+
 test("verbs and numbers have their words", () => {
   expect(verb("active")).toBe("Deploy");
   expect(verb("provide")).toBe("Provide");
+  expect(verbChoice("provide")).toBe("Provide (clean, then available)");
+  expect(verbChoice("manage")).toBe("Manage");
   expect(many(1)).toBe("1 node");
   expect(many(2, "step")).toBe("2 steps");
   expect(batchTitle({ waves: [1, 3], request: { target: "clean" } })).toBe("Clean · 4 nodes");

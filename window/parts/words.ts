@@ -55,12 +55,12 @@ export const erases = (target: string): boolean => VERBS.some((row) => row.targe
 
 /** What verbs do, for those who have not read their table. */
 export const VERB_HINTS: Record<string, string> = {
-  provide: "makes it available, with automated cleaning",
+  provide: "cleans, then makes it available",
   clean: "runs the steps that you choose",
   active: "installs an instance",
-  deleted: "removes the instance, with automated cleaning",
+  deleted: "removes the instance, then cleans",
   manage: "takes it into management; cleaning needs this",
-  available: "makes it available WITHOUT cleaning",
+  available: "makes it available, skips cleaning",
   inspect: "reads the hardware",
   rebuild: "installs the instance again",
   adopt: "takes over a machine that is in use",
@@ -74,6 +74,17 @@ export const VERB_HINTS: Record<string, string> = {
 
 export const verb = (target: string) =>
   VERB_LABELS[target] ?? target.charAt(0).toUpperCase() + target.slice(1);
+
+/** What follows a verb, where its label alone is a word of the service. */
+const FOLLOWS: Record<string, string> = {
+  provide: "clean, then available",
+  available: "skip cleaning",
+  deleted: "then clean",
+};
+
+/** @returns a verb in a list to choose from: `Provide (clean, then available)` */
+export const verbChoice = (target: string) =>
+  target in FOLLOWS ? `${verb(target)} (${FOLLOWS[target]})` : verb(target);
 
 /** What a step destroys, for people. */
 export const DESTROYS: Record<string, string> = {
@@ -93,6 +104,13 @@ export const BLOCKS: Record<string, string> = {
   forget: "deletion of the node",
 };
 
+/** Options of the service in brackets, which explain a sentence to its operator. */
+const OPTIONS = / \((\[\w+\]\w+)\)/g;
+
+/** @returns the options that a sentence names, for a tooltip */
+export const optionsIn = (text: unknown) =>
+  [...String(text).matchAll(OPTIONS)].map(([, name]) => name).join(", ") || undefined;
+
 /**
  * @param text of the API
  * @param node that it is about
@@ -111,6 +129,9 @@ export const wording = (text: unknown, node: Record<string, any> = {}): string =
       /,( just now| \d+ \w+ ago)|, whose last heartbeat came [^,]*,| for \d+ \w+(?=, at step |\. The conductor )/g,
       "",
     )
+    .replace(OPTIONS, "") // They are in the tooltip.
+    // That is no news.
+    .replace(/ ?Its result in the batch .*? is done; the batch is done\./, "")
     .replace(/(?<=batch )[\w-]{36} \((.*?)\)/g, "$1")
     .replace(/ \?plan=true shows which\./, ' press "Plan" to see which.')
     .replace(/ Possible (targets )?now: [^.]*\.$/, "") // These are buttons.
