@@ -19,7 +19,8 @@ from playwright import sync_api
 PAGES = {
     "fleet": "/v1/nodes",
     "node": "/v1/nodes/rack2-01",
-    "bmc": "/v1/nodes/rack1-01/states",
+    "console": "/v1/nodes/rack1-01/states",
+    "hardware": "/v1/nodes/rack1-01/inventory",
     "cleaning": "/v1/nodes/rack2-04",
     "runs": "/v1/runs",
     "batches": "/v1/batches",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
@@ -31,9 +32,29 @@ def state(page: sync_api.Page, text: str) -> sync_api.Locator:
     return page.locator(".node-head .state").get_by_text(text, exact=True)
 
 
+def act(page: sync_api.Page, name: str, more: str = ":not([aria-disabled])") -> sync_api.Locator:
+    """Return the button of an act that a node or a batch offers; a menu may hide it."""
+    text = f":text-is({json.dumps(name, ensure_ascii=False)})"
+    return page.locator(f".actions button{more}:is({text}, :has(> span{text}))")
+
+
+def refused(page: sync_api.Page, name: str) -> sync_api.Locator:
+    """Return the button of an act that a node refuses; a menu may hide it."""
+    return act(page, name, "[aria-disabled]")
+
+
+def unfold(button: sync_api.Locator) -> None:
+    """Open the menu that hides a button, if one does."""
+    button.wait_for(state="attached")
+    if not button.is_visible():
+        button.locator("xpath=ancestor::details/summary").click()
+
+
 def press(page: sync_api.Page, name: str) -> None:
-    """Press a button of the node that a page shows."""
-    page.locator(".actions").get_by_role("button", name=name, exact=True).click()
+    """Press a button of the node that a page shows, or one in its menus."""
+    button = act(page, name)
+    unfold(button)
+    button.click()
 
 
 def confirm(page: sync_api.Page, button: str, typed: str | None = None) -> None:

@@ -6,7 +6,19 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import ERASE, confirm, edit, failed_node, press, row, state, to
+from tests.window.acts import (
+    ERASE,
+    act,
+    confirm,
+    edit,
+    failed_node,
+    press,
+    refused,
+    row,
+    state,
+    to,
+    unfold,
+)
 from tests.window.conftest import Faults, OpenPage
 
 expect = sync_api.expect
@@ -196,7 +208,7 @@ def test_run_under_way_moves_without_a_reload(page: sync_api.Page, live: service
     page.get_by_role("link", name="Log", exact=True).click()
     log = page.get_by_role("log")
     log.get_by_text(ERASE, exact=False).first.wait_for()
-    page.get_by_role("link", name="Runs", exact=True).last.click()
+    page.get_by_role("link", name="Overview", exact=True).click()
     expect(steps).to_have_class(["done", "done"])
     state(page, "available").wait_for()
 
@@ -259,18 +271,19 @@ def test_hold_refuses_by_kind_and_reason_until_it_ends(
     dialog.get_by_label("Reason").fill("case 4711")
     dialog.get_by_role("button", name="Hold held-1", exact=True).click()
     page.locator(".node-head").get_by_text("HELD (legal): case 4711").wait_for()
-    refused = page.locator(".actions").get_by_role("button", name="Provide… refused")
-    expect(refused).to_have_attribute("aria-disabled", "true")
-    expect(refused).to_contain_text("case 4711")
-    refused.click(force=True)  # of Playwright: it does not press what is marked as disabled
+    button = refused(page, "Provide…")
+    unfold(button)
+    expect(button).to_contain_text("case 4711")
+    button.click(force=True)  # of Playwright: it does not press what is marked as disabled
     expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("link", name="Activity", exact=True).click()
     page.get_by_role("link", name="Holds", exact=True).click()
     page.get_by_role("button", name="Lift…", exact=True).click()
     expect(dialog).to_contain_text("what may erase the disks")
     dialog.get_by_label("Reason to lift it").fill("case closed")
     dialog.get_by_role("button", name="Lift the hold", exact=True).click()
     dialog.wait_for(state="detached")
-    page.locator(".actions").get_by_role("button", name="Provide…", exact=True).wait_for()
+    act(page, "Provide…").wait_for(state="attached")
     expect(page.get_by_role("table")).to_contain_text("case closed")
 
 
@@ -291,9 +304,9 @@ def test_new_hold_freezes_the_machine_until_it_is_lifted(
     mark = page.locator(".node-head").get_by_role("button", name="HELD (freeze): smoke")
     mark.wait_for()
     for name in ("Clean", "Provide", "Delete", "Inspect"):
-        refused = page.locator(".actions").get_by_role("button", name=f"{name}… refused")
-        expect(refused).to_contain_text('Press "Lift hold…"')
-        expect(refused).not_to_contain_text("/v1/")
+        button = refused(page, f"{name}…")
+        expect(button).to_contain_text('Press "Lift hold…"')
+        expect(button).not_to_contain_text("/v1/")
     page.get_by_role("link", name="Fleet").click()
     page.get_by_role("searchbox").fill("frozen-")  # Else there may be too many rows to draw it.
     expect(row(page, "frozen-1")).to_contain_text("HELD")
@@ -303,7 +316,7 @@ def test_new_hold_freezes_the_machine_until_it_is_lifted(
     dialog.get_by_label("Reason to lift it").fill("no more smoke")
     confirm(page, "Lift the hold")
     expect(mark).to_have_count(0)
-    page.locator(".actions").get_by_role("button", name="Clean…", exact=True).wait_for()
+    act(page, "Clean…").wait_for(state="attached")
     page.get_by_role("link", name="Fleet").click()
     page.get_by_role("searchbox").fill("frozen-")  # Else there may be too many rows to draw it.
     expect(row(page, "frozen-1")).not_to_contain_text("HELD")

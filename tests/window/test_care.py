@@ -8,7 +8,7 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import ERASE, endless_cleaning, press, row, state, to
+from tests.window.acts import ERASE, act, endless_cleaning, press, row, state, to
 from tests.window.conftest import expect
 from tests.window.test_files import MODULES
 
@@ -46,9 +46,9 @@ def test_dialog_and_menu_close_when_the_page_changes(
     for name in (names[1], names[0]):
         page.goto(to(live, f"/v1/nodes/{name}"))
         page.get_by_role("heading", name=name).wait_for()
-    page.locator("main .menu summary").click()
+    page.locator("main .menu summary").first.click()
     page.evaluate("location.hash += '/ports'")
-    expect(page.locator("main .menu")).not_to_have_attribute("open", "")
+    expect(page.locator("main .menu[open]")).to_have_count(0)
     page.go_back()
     press(page, "Hold…")
     dialog = page.get_by_role("dialog")
@@ -81,7 +81,7 @@ def test_escape_clears_and_never_leads_to_another_page(
     page.get_by_role("link", name="esc-1").click()
     page.get_by_role("heading", name="esc-1").wait_for()
     here = page.url
-    menu = page.locator("main .menu")
+    menu = page.locator("main .menu").first
     menu.locator("summary").click()
     page.keyboard.press("Escape")
     expect(menu).not_to_have_attribute("open", "")
@@ -144,14 +144,14 @@ def test_letters_work_while_a_button_has_the_focus_and_its_own_keys_press_it(
     page.add_init_script(SENTENCES_STAY)
     live.create("letter-1")
     page.goto(to(live, "/v1/nodes/letter-1"))
-    button = page.locator(".actions").get_by_role("button", name="Hold…", exact=True)
+    button = act(page, "Manage…")
     button.focus()
     page.keyboard.press("y")
     expect(page.locator(".live p")).to_have_count(1)
     expect(button).to_be_focused()
     for key in ("Enter", "Space"):
         page.keyboard.press(key)
-        page.get_by_role("dialog", name="Hold letter-1").wait_for()
+        page.get_by_role("dialog", name="Manage letter-1").wait_for()
         page.keyboard.press("Escape")
         expect(button).to_be_focused()
 
@@ -191,7 +191,6 @@ def test_dialog_with_a_tick_says_what_changes(page: sync_api.Page, live: service
     used(live, "tick-1")
     page.goto(to(live, "/v1/nodes/tick-1/states"))
     dialog = page.get_by_role("dialog")
-    page.locator("main .menu summary").click()
     press(page, "Power off…")
     expect(dialog).to_contain_text(
         "At once cuts the power of tick-1; an instance is running on it."
@@ -216,7 +215,7 @@ def test_verb_that_destroys_data_is_never_the_primary_button(
     body = {"reason": "swap disk 3"}
     assert live.ask("PUT", "/v1/nodes/blue-2/maintenance", body).status_code == 202
     page.goto(to(live, "/v1/nodes/blue-1"))
-    page.get_by_role("button", name="Rebuild…").wait_for()
+    act(page, "Undeploy…").wait_for()
     expect(page.locator(".primary")).to_have_count(0)
     page.goto(to(live, "/v1/nodes/blue-2"))
     state(page, "manageable").wait_for()

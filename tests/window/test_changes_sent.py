@@ -131,7 +131,6 @@ def test_each_act_on_a_node_names_its_version_and_is_sent_once(
     press(page, "Manage…")
     acts.do("Manage sent-1")
     state(page, "manageable").wait_for()
-    page.locator("main .menu summary").click()
     press(page, "Power on…")
     acts.do("Power on sent-1")
     page.locator(".node-head").get_by_text("power on", exact=True).wait_for()
@@ -143,10 +142,11 @@ def test_each_act_on_a_node_names_its_version_and_is_sent_once(
     acts.do("Declare", fill=give("Reason", "as found"))
     press(page, "Hold…")
     acts.do("Hold sent-1", fill=give("Reason", "a loud fan"))
+    page.get_by_role("link", name="Activity", exact=True).click()
     page.get_by_role("link", name="Holds", exact=True).click()
     page.get_by_role("button", name="Lift…", exact=True).click()
     acts.do("Lift the hold", fill=give("Reason to lift it", "it is quiet"))
-    page.get_by_role("link", name="Runs", exact=True).last.click()
+    page.get_by_role("link", name="Overview", exact=True).click()
     press(page, "Delete…")
     acts.do("Delete sent-1", fill=give("Type the name of the node", "sent-1"))
 
@@ -191,7 +191,7 @@ def test_patch_of_fields_names_the_version_of_the_node(
         '[{"op": "add", "path": "/resource_class", "value": "gpu"}]'
     )
     expect(page.locator("details li")).to_contain_text("/resource_class: nothing → gpu")
-    text = page.locator("details button.curl").get_attribute("title") or ""
+    text = page.locator("section details button.curl").get_attribute("title") or ""
     page.get_by_role("button", name="Send the patch").click()
     expect(page.get_by_label("JSON Patch")).to_have_value("")
     (sent,) = acts.changes.all

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright import sync_api
 
 from tests.support import real_socket, service
-from tests.window.acts import row, state, to
+from tests.window.acts import act, row, state, to
 from tests.window.conftest import expect
 
 
@@ -30,7 +30,7 @@ def test_changes_by_the_command_line_client_are_shown_as_they_happen(
     state(page, "manageable").wait_for()
     expect(page.locator(".connection")).to_contain_text("live")
     client(live, "node", "maintenance", "unset", "typed-1")
-    page.locator(".actions").get_by_role("button", name="Maintenance…", exact=True).wait_for()
+    act(page, "Maintenance…").wait_for(state="attached")
     client(live, "node", "power", "on", "typed-1")
     page.locator(".node-head").get_by_text("power on", exact=True).wait_for()
     page.go_back()

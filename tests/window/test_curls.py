@@ -99,7 +99,7 @@ def test_copy_of_a_change_names_a_variable_for_a_secret(
         + '", "text": "it is"}}]'
     )
     page.get_by_label("JSON Patch").fill(patch)
-    text = page.locator("details button.curl").get_attribute("title") or ""
+    text = page.locator("section details button.curl").get_attribute("title") or ""
     assert SECRET not in text
     assert '"$IPMI_PASSWORD"' in text
     run(text, IPMI_PASSWORD="another")

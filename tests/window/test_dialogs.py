@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import confirm, failed_node, press, row, to
+from tests.window.acts import act, confirm, failed_node, press, row, to
 from tests.window.conftest import expect
 
 CLICK = """button => new Promise(tell => {
@@ -19,7 +19,7 @@ def test_key_that_follows_the_press_is_for_the_dialog(
 ) -> None:
     live.create("swift-1")
     page.goto(to(live, "/v1/nodes/swift-1"))
-    button = page.locator(".actions").get_by_role("button", name="Hold…", exact=True)
+    button = act(page, "Manage…")
     button.wait_for()
     assert button.evaluate(CLICK), "the dialog is not open in the task after the press"
     page.keyboard.press("Escape")
@@ -32,9 +32,9 @@ def test_focus_returns_to_the_button_that_opened_the_dialog(
     live.create("swift-2")
     page.goto(to(live, "/v1/nodes/swift-2"))
     dialog = page.get_by_role("dialog")
-    button = page.locator(".actions").get_by_role("button", name="Hold…", exact=True)
+    button = act(page, "Manage…")
     for way in ("Escape", "Cancel"):
-        press(page, "Hold…")
+        press(page, "Manage…")
         dialog.wait_for()
         if way == "Escape":
             page.keyboard.press("Escape")

@@ -54,7 +54,7 @@ def test_record_is_found_by_its_serial_number_and_its_lines_verify_it(
     assert done.returncode == 0, done.stderr
     assert b"Verified Successfully" in done.stdout
     cold(page, live, "/v1/nodes/proof-1")
-    expect(page.locator(".node-head")).to_contain_text("data: clean")
+    expect(page.locator(".identity")).to_contain_text("Data clean")
 
 
 def test_record_without_a_signature_and_a_node_that_is_gone_are_told_in_words(

@@ -32,7 +32,7 @@ def test_keys_lead_to_run_log_and_acts_of_a_node(
     page.keyboard.press(".")
     expect(page.locator(".actions button").first).to_be_focused()
     page.keyboard.press("4")
-    page.get_by_role("region", name="Ports").first.wait_for()
+    page.get_by_role("region", name="Settings").wait_for()
     page.keyboard.press("g")
     page.keyboard.press("d")
     page.get_by_role("heading", name="Doctor").wait_for()

@@ -96,9 +96,9 @@ def test_eight_hours_without_a_key_or_a_press_end_the_login(
         page.clock.fast_forward("07:00:00")
         page.keyboard.press("Shift")
         with page.expect_response(lambda one: "/history?limit=100" in one.url) as answer:
-            page.get_by_role("link", name="History").click()
+            page.get_by_role("link", name="Activity").click()
         assert answer.value.status == 200
-        page.get_by_role("link", name="Ports").click()
+        page.get_by_role("link", name="Settings").click()
     page.clock.fast_forward("08:00:01")
     page.evaluate("location.hash = '#/v1/runs'")
     dialog.wait_for()

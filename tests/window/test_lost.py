@@ -20,6 +20,7 @@ from tests.window.acts import (
     failed_node,
     paused_batch,
     press,
+    refused,
     row,
     to,
 )
@@ -101,7 +102,7 @@ def test_service_that_hangs_is_told_once_and_ages_stop_until_it_answers(
         expect(told).to_contain_text(text)
         expect(page.locator(".connection")).to_have_text("○ offline")
         expect(page.locator(".fault")).to_have_count(0)
-        manage = page.locator(".actions").get_by_role("button", name="Manage…")
+        manage = refused(page, "Manage…")
         expect(manage).to_have_attribute("title", text)
         manage.press("Enter")
         expect(page.locator(".live")).to_contain_text("No answer since")
@@ -514,7 +515,7 @@ def test_patch_of_a_secret_is_copied_with_a_variable(
     path = "/driver_info/ipmi_password"
     patch = [{"op": "add", "path": path, "value": "s3cret-1"}]
     page.get_by_label("JSON Patch").fill(json.dumps(patch))
-    text = page.locator("details button.curl").get_attribute("title") or ""
+    text = page.locator("section details button.curl").get_attribute("title") or ""
     assert "s3cret-1" not in text
     assert '"$IPMI_PASSWORD"' in text
 

@@ -9,7 +9,7 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import edit, endless_cleaning, failed_node, press, row, state, to
+from tests.window.acts import act, edit, endless_cleaning, failed_node, press, row, state, to
 
 expect = sync_api.expect
 
@@ -91,7 +91,7 @@ def test_stop_that_has_happened_cannot_be_withdrawn(
     assert live.ask("PUT", stop, {"how": "hold"}).status_code == 202
     page.goto(to(live, "/v1/nodes/halted-1"))
     state(page, "clean hold").wait_for()
-    page.locator(".actions").get_by_role("button", name="Go on…", exact=True).wait_for()
+    act(page, "Go on…").wait_for()
     expect(page.get_by_role("button", name="Stop is requested")).to_have_count(0)
     assert live.get("/v1/nodes/halted-1/why")["run"]["stop"]["progress"] == "done"
     body = {"target": "abort"}
@@ -113,7 +113,7 @@ def test_declared_data_state_is_a_column_and_a_filter(
     dialog.get_by_label("Reason").fill("came back from a customer")
     dialog.get_by_role("button", name="Declare", exact=True).click()
     dialog.wait_for(state="detached")
-    page.locator(".node-head").get_by_text("data: dirty").wait_for()
+    page.locator(".identity").get_by_text("Data dirty").wait_for()
     page.goto(to(live, "/v1/nodes?~q=data-"))
     row(page, "data-1").get_by_text("dirty", exact=True).wait_for()
     row(page, "data-2").wait_for()

@@ -125,7 +125,7 @@ def test_console_is_switched_on_and_off(page: sync_api.Page, live: service.Servi
     page.get_by_role("navigation", name="Parts of the node").get_by_role(
         "link", name="Console"
     ).click()
-    panel = page.get_by_role("region", name="Console")
+    panel = page.get_by_role("region", name="Serial console")
     expect(panel.get_by_role("button", name="off…")).to_have_attribute("aria-current", "true")
     assert page.url.endswith("/line-1/states/console")
     sound(page)
@@ -144,7 +144,7 @@ def test_console_is_switched_on_and_off(page: sync_api.Page, live: service.Servi
 def test_node_without_a_console_says_so(page: sync_api.Page, live: service.Service) -> None:
     live.create("line-2", console_interface="no-console")
     page.goto(to(live, "/v1/nodes/line-2/states/console"))
-    panel = page.get_by_role("region", name="Console")
+    panel = page.get_by_role("region", name="Serial console")
     expect(panel.get_by_role("button", name="on…")).to_have_attribute("aria-disabled", "true")
     expect(panel.get_by_role("alert")).to_have_count(0)
 

@@ -20,7 +20,7 @@ def test_settings_are_changed_by_a_form_and_reviewed(
     info = {"redfish_address": "https://192.0.2.6", "redfish_username": "root"}
     live.create("set-1", driver="redfish", driver_info={**info, "redfish_password": "before"})
     page.goto(to(live, "/v1/nodes/set-1?~tab=fields"))
-    page.get_by_role("button", name="Settings…").click()
+    page.get_by_role("button", name="Change settings…").click()
     dialog = page.get_by_role("dialog")
     review = dialog.get_by_role("button", name="Review")
     expect(review).to_be_disabled()
@@ -58,7 +58,7 @@ def test_settings_are_changed_by_a_form_and_reviewed(
 def test_node_is_retired_by_the_form(page: sync_api.Page, live: service.Service) -> None:
     live.create("set-2")
     page.goto(to(live, "/v1/nodes/set-2?~tab=fields"))
-    page.get_by_role("button", name="Settings…").click()
+    page.get_by_role("button", name="Change settings…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("Life", exact=True).click()
     dialog.get_by_label("Retired").check()
@@ -100,7 +100,7 @@ def test_password_of_a_url_is_in_no_preview_and_no_curl(
 ) -> None:
     live.create("set-5", driver="redfish", driver_info={"redfish_address": "https://192.0.2.6"})
     page.goto(to(live, "/v1/nodes/set-5?~tab=fields"))
-    page.get_by_role("button", name="Settings…").click()
+    page.get_by_role("button", name="Change settings…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("Ramdisk", exact=True).click()
     dialog.get_by_label("deploy_kernel", exact=True).fill(URL)

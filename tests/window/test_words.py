@@ -57,7 +57,9 @@ def test_retry_that_fails_again_is_told(page: sync_api.Page, live: service.Servi
     # The page shows it: the message is for screen readers.
     expect(told).to_have_class("unseen")
     expect(page.locator(".run")).to_contain_text("The retry failed again, with the same cause.")
-    expect(page.get_by_role("table")).to_contain_text("Provide, retry")
+    page.get_by_role("link", name="Activity", exact=True).click()
+    runs = page.get_by_role("region", name="Runs")
+    expect(runs).to_contain_text("Provide, retry")
 
 
 def test_message_is_removed_by_what_follows_and_by_its_page(

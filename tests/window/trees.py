@@ -26,57 +26,35 @@ NODE = """
 - main:
   - heading "look-2" [level=1]
   - text: clean failed
-  - 'button "Copy as curl: GET /v1/nodes/look-2/why"'
-  - link "doctor"
+  - group "Acts on this node":
+    - button "Retry…"
+    - group: Power
+    - group: ···
+  - term: Driver
+  - definition: fake-hardware
+  - term: Data
+  - definition: unknown
   - paragraph:
     - text: /Cleaning failed at deploy.erase_devices/
     - strong: Read the log of the run, and fix the cause. Then use retry.
-  - group "Acts on this node":
-    - button "Retry…"
-    - button "Manage…"
-    - button "Provide…"
-    - button "Hold…"
-    - button "Data…"
-    - button "End maintenance…"
-    - button "Delete…"
-  - list "States":
-    - listitem: enroll
-    - listitem: manageable
-    - listitem: clean failed
-    - listitem: available
-  - list "Verbs":
-    - listitem:
-      - strong: Manage
-      - text: /manageable.*cleaning needs this/
-    - listitem:
-      - strong: Retry
-      - text: /available/
-  - list "Steps":
-    - listitem: /done deploy.erase_devices_metadata/
-    - listitem:
-      - text: /failed deploy.erase_devices/
-  - region "Failure":
-    - link "the whole log"
   - navigation "Parts of the node":
-    - link "Runs"
-    - link "Log"
-    - link "BMC"
-    - link "Ports"
-    - link "Inventory"
-    - link "Fields"
-    - link "History"
-    - link "Holds"
-    - link "Erasures"
+    - link "Overview"
+    - link "Activity"
+    - link "Hardware"
+    - link "Settings"
     - link "Console"
-  - region "Runs":
-    - region "Runs":
-      - table:
-        - rowgroup:
-          - row "Verb Result Begun Took By Error Copy"
-        - rowgroup:
-          - row /Provide failed/:
-            - cell "Provide":
-              - link "Provide"
+  - region "Overview":
+    - list "Steps":
+      - listitem: /done deploy.erase_devices_metadata/
+      - listitem:
+        - text: /failed deploy.erase_devices/
+    - link "Log"
+    - list "States":
+      - listitem: enroll
+      - listitem: manageable
+      - listitem: clean failed
+      - listitem: available
+    - group: JSON
 """
 PAGES = {
     "failed node": NODE,
@@ -114,98 +92,123 @@ PAGES = {
   - note: /\\d+ of \\d+ · sorted by need/
 """,
     "states of a node": """
-- region "BMC":
-  - term: Next boot
-  - definition:
-    - button "pxe…"
-    - button "disk…"
-  - term: Boot mode
-  - definition:
-    - button "bios…"
-    - button "uefi…"
-  - term: Secure boot
-  - term: Interrupt
-  - definition:
-    - button "send NMI…"
-  - term: Console
-  - term: Virtual media
-  - definition:
-    - combobox "Drive"
-    - textbox "Address of an image"
-    - button /Insert…/
-    - button "Eject…"
-  - term: Lamps
-  - definition:
-    - group "Lamp led@system"
-  - group: /States/
-""",
-    "console of a node": """
 - region "Console":
-  - term: Console
-  - definition:
-    - button "on…"
-    - button "off…"
+  - region "Serial console":
+    - term: Console
+    - definition:
+      - button "on…"
+      - button "off…"
+  - region "BMC":
+    - term: Next boot
+    - definition:
+      - button "pxe…"
+      - button "disk…"
+    - term: Boot mode
+    - definition:
+      - button "bios…"
+      - button "uefi…"
+    - term: Secure boot
+    - term: Interrupt
+    - definition:
+      - button "send NMI…"
+    - term: Virtual media
+    - definition:
+      - combobox "Drive"
+      - textbox "Address of an image"
+      - button /Insert…/
+      - button "Eject…"
+    - term: Lamps
+    - definition:
+      - group "Lamp led@system"
+    - group: /JSON/
 """,
     "ports of a node": """
-- region "Ports":
-  - table:
-    - rowgroup:
-      - row "Address Name PXE Physical network Switch"
-    - rowgroup:
-      - row /52:54:00:00:00:01 yes/
+- region "Settings":
+  - heading "Ports" [level=2]
+  - region "Ports":
+    - table:
+      - rowgroup:
+        - row "Address Name PXE Physical network Switch"
+      - rowgroup:
+        - row /52:54:00:00:00:01 yes/
 """,
     "inventory of a node": """
-- region "Inventory":
-  - term: inventory
-  - definition:
-    - term: cpu
-    - definition:
-      - term: architecture
-      - definition:
-        - code: x86_64
+- region "Hardware":
+  - term: Processor
+  - definition: 8 threads, x86_64
+  - term: Memory
+  - definition: 16 GiB
+  - heading "1 disk" [level=2]
+  - region "Disks":
+    - table:
+      - rowgroup:
+        - row "Disk Size Kind Model Serial number"
+      - rowgroup:
+        - row /107 GB S3EV-1/
+  - heading "2 network cards" [level=2]
+  - region "Network cards":
+    - table:
+      - rowgroup:
+        - row "Card MAC Link Switch and port Address PXE"
+      - rowgroup:
+        - row "eth0 52:54:00:00:00:01 yes"
+        - row "52:54:00:00:00:02 yes"
+  - group: JSON of /v1/nodes/look-1/inventory
 """,
     "fields of a node": """
-- region "Fields":
+- region "Settings":
+  - button "Change settings…"
+  - term: Resource class
+  - term: Description
+  - term: Driver
+  - definition: fake-hardware
+  - heading "Traits" [level=2]
+  - heading "Ports" [level=2]
   - group: Change fields
-  - paragraph:
-    - 'button "Copy as curl: GET /v1/nodes/look-1"'
-  - term: uuid
-  - definition
-  - term: conductor_group
-  - term: description
+  - group: JSON
 """,
     "history of a node": """
-- region "History":
-  - table:
-    - rowgroup:
-      - row "At Severity Event"
-    - rowgroup:
-      - row /INFO Verification has ended well./
+- region "Activity":
+  - navigation "Lists of the activity":
+    - link "All"
+    - link "Log"
+    - link "Holds"
+    - link "Erasures"
+  - heading "Runs" [level=2]
+  - heading "History" [level=2]
+  - region "History":
+    - table:
+      - rowgroup:
+        - row "At Severity Event"
+      - rowgroup:
+        - row /INFO Verification has ended well./
 """,
     "holds of a node": """
-- region "Holds":
-  - table:
-    - rowgroup:
-      - row "Kind Reason Blocks Since Until By Lifted"
-    - rowgroup:
-      - row /hardware/:
-        - cell "hardware"
-        - cell "deploy, rebuild and allocations"
-        - cell "Lift…":
-          - button "Lift…"
+- region "Activity":
+  - region "Holds":
+    - table:
+      - rowgroup:
+        - row "Kind Reason Blocks Since Until By Lifted"
+      - rowgroup:
+        - row /hardware/:
+          - cell "hardware"
+          - cell "deploy, rebuild and allocations"
+          - cell "Lift…":
+            - button "Lift…"
 """,
     "erasures of a node": """
-- region "Erasures":
-  - table:
-    - rowgroup:
-      - row "At Node Result Signature of the record Level Disks Record"
-    - rowgroup:
-      - row /look-1 complete signed; not checked here clear S3EV-1/:
-        - cell:
-          - link "show the record of look-1"
+- region "Activity":
+  - region "Erasures":
+    - table:
+      - rowgroup:
+        - row "At Node Result Signature of the record Level Disks Record"
+      - rowgroup:
+        - row /look-1 complete signed; not checked here clear S3EV-1/:
+          - cell:
+            - link "show the record of look-1"
 """,
     "log of a run": """
-- region "Log":
+- region "Activity":
   - searchbox "Search the log"
   - button "run"
   - button /Copy as curl/

@@ -1,36 +1,38 @@
-/** One node: what it does, why it stands there, what can be done, and all that is known of it. */
+/** One node: who it is, what it does, the act that comes next, and all that is known of it in five tabs. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Actions } from "../parts/actions";
-import { Bmc, Console } from "../parts/bmc";
 import { typed } from "../parts/fields";
-import { Holds } from "../parts/holds";
-import { Log } from "../parts/log";
-import { openLift } from "../parts/openers";
-import { Checks, Skeleton, Tree, useDocument, wrong } from "../parts/read";
+import { Head, Says } from "../parts/identity";
+import { lazy } from "../parts/lazy";
+import {
+  Checks,
+  DocumentView,
+  JsonOf,
+  Skeleton,
+  Tree,
+  useDocument,
+  withoutLinks,
+  wrong,
+} from "../parts/read";
 import { Machine, Timeline } from "../parts/run";
-import { Erasures, Fields, History, Inventory, Ports, Runs, withoutLinks } from "../parts/tabs";
-import { advice, Ago, bdi, link, nodeAddress, stamp, State } from "../parts/text";
-import { copy, Curl, useShown } from "../parts/toasts";
-import { optionsIn, wording } from "../parts/words";
+import { Ago, bdi, nodeAddress, stamp, State } from "../parts/text";
+import { Curl, useShown } from "../parts/toasts";
+import { tabOf, TABS, type Tab } from "../state/node-tabs";
 import { go, href, path, route } from "../state/route";
-import { get, local } from "../wire/api";
+import { get } from "../wire/api";
 import { type Answers } from "../wire/documents";
 import { Feed, followFrom } from "../wire/feed";
 import { type Json } from "../wire/json";
 
-/** Tabs by the last part of their path; `fields` and a log without a run have no path of their own. */
-const TABS: Record<string, string> = {
-  runs: "Runs",
-  log: "Log",
-  states: "BMC",
-  ports: "Ports",
-  inventory: "Inventory",
-  fields: "Fields",
-  history: "History",
-  holds: "Holds",
-  erasures: "Erasures",
-  console: "Console",
-};
+// Each tab is a part of its own, so the page itself stays small.
+const Activity = lazy(async () => (await import("../parts/activity")).Activity);
+const Console = lazy(async () => (await import("../parts/bmc")).Console);
+const ErasureList = lazy(async () => (await import("./evidence")).ErasureList);
+const Hardware = lazy(async () => (await import("../parts/hardware")).Hardware);
+const Holds = lazy(async () => (await import("../parts/holds")).Holds);
+const Log = lazy(async () => (await import("../parts/log")).Log);
+const NodeSettings = lazy(async () => (await import("../parts/tabs")).NodeSettings);
+
 const RUN_MS = 2000;
 
 export function NodePage() {
@@ -65,36 +67,44 @@ export function NodePage() {
     again: turn,
     each: why.body && busy(why.body) ? RUN_MS : 0,
   });
+  // A machine that was never inspected has no inventory.
+  const inspected = node.body?.inspection_finished_at;
+  const inventory = useDocument(inspected && !gone ? `${own}/inventory` : null, { again: inspected });
   if (gone) return <p role="status">This node has been deleted.</p>;
   if (forbidden === own && node.body) return <Leased node={node.body} own={own} />;
   const fault = wrong(why.fault, `${own}/why`, why.at);
   if (!why.body) return fault ?? <Skeleton rows={8} />;
   const tab = tabOf(parts, route.value.view.tab);
+  const shown: Shown = { own, parts, node, why: why.body, run, inventory, reload, turn };
   return (
     <>
-      {fault} <NodeHead why={why.body} node={node.body} own={own} reload={reload} />
-      <Actions why={why.body} node={node.body} reload={reload} />
-      {why.body.provision_state === "enroll" && <Before own={own} changed={node.body?.updated_at ?? ""} />}
-      {tab !== "log" && <Machine why={why.body} />}
-      {run.body && tab === "runs" && <Timeline run={run.body} why={why.body} />}
-      {why.body.failure && tab === "runs" && <Failure failure={why.body.failure} />}
-      <Tabs own={own} tab={tab} run={run.body} />
-      <section aria-label={TABS[tab] ?? tab}>
-        {panel(tab, { own, node, why: why.body, run, reload, turn })}
-      </section>
+      {fault}{" "}
+      <Head why={why.body} node={node.body} inventory={inventory.body} own={own} reload={reload}>
+        <Actions
+          why={why.body}
+          node={node.body}
+          reload={reload}
+          log={logOf(own, run.body)}
+          copies={copies(tab, shown)}
+        />
+      </Head>
+      <Says why={why.body} /> <Tabs own={own} tab={tab} />
+      <section aria-label={tab ? TABS[tab] : "Nothing"}>{panel(tab, shown)}</section>
     </>
   );
 }
 
-/**
- * @param parts of the path
- * @param named by the view
- */
-function tabOf(parts: string[], named: string | undefined) {
-  if (parts[4] === "log") return "log";
-  if (parts[3] === "console") return "console";
-  return named || (parts[2] && parts[2] !== "why" ? parts[2] : "runs");
-}
+/** What the parts of the page are drawn from. */
+type Shown = {
+  own: string;
+  parts: string[];
+  node: ReturnType<typeof useDocument>;
+  why: Json;
+  run: ReturnType<typeof useDocument>;
+  inventory: ReturnType<typeof useDocument>;
+  reload: () => void;
+  turn: number;
+};
 
 const busy = (why: Json) => ["busy", "wait"].includes(why.kind);
 
@@ -154,61 +164,6 @@ function Leased({ node, own }: { node: Json; own: string }) {
   );
 }
 
-function NodeHead({
-  why,
-  node,
-  own,
-  reload,
-}: {
-  why: Json;
-  node: Json | null;
-  own: string;
-  reload: () => void;
-}) {
-  const name = why.name ?? why.node;
-  const facts = [
-    why.maintenance && `maintenance${why.maintenance.fault ? `: ${why.maintenance.fault}` : ""}`,
-    why.data_state && `data: ${why.data_state}`,
-    node?.power_state,
-    node?.retired && "retired",
-    node?.protected && "protected",
-    why.lock && `locked by ${why.lock.host}${why.lock.for ? ` for ${why.lock.for}` : ""}`,
-  ].filter(Boolean);
-  return (
-    <>
-      <header class="node-head">
-        <h1>{bdi(name)}</h1>
-        <State state={why.provision_state} />{" "}
-        <span class="small">
-          {/* One clock with the run: its state may change on the way. */}
-          <Ago at={busy(why) ? (why.run?.started_at ?? why.since) : why.since} />
-        </span>
-        {why.holds.map((hold: Json) => (
-          <button
-            class="tag held-mark"
-            title="Lift this hold…"
-            onClick={() => openLift({ own, name, reload, holds: [hold] })}
-          >
-            ■ HELD ({hold.kind}): {bdi(hold.reason)}
-          </button>
-        ))}
-        {facts.map((fact) => (
-          <span class="tag">{bdi(fact)}</span>
-        ))}
-        <Curl path={`${own}/why`} />
-        <button class="quiet" onClick={() => copy(location.href)}>
-          copy link
-        </button>
-        <a href={href("/v1/doctor", { node: why.name ?? why.node })}>doctor</a>
-      </header>
-      <p class="says">
-        <span title={optionsIn(why.says)}>{bdi(wording(why.says))}</span> {advice(why)}{" "}
-        {why.batch && link(path("batches", why.batch.uuid), why.batch.name ?? "batch")}
-      </p>
-    </>
-  );
-}
-
 /** What doctor says of a node before it is managed: asked again when the node has changed. */
 function Before({ own, changed }: { own: string; changed: string }) {
   const [last, setLast] = useState("");
@@ -242,19 +197,20 @@ function CheckedNode({ own, last, again }: { own: string; last: string; again: (
 }
 
 function Failure({ failure }: { failure: Json }) {
-  const log = failure.evidence?.find((item: Json) => item.kind === "log");
+  const evidence: Json[] = failure.evidence ?? [];
+  const texts = evidence.filter((item) => item.text);
+  const tail: string[] = evidence.find((item) => item.kind === "log")?.tail ?? [];
+  if (!texts.length && !tail.length) return null;
   return (
     <section class="evidence" aria-label="Failure">
-      {failure.evidence
-        ?.filter((item: Json) => item.text)
-        .map((item: Json) => (
-          <p>
-            {item.kind}: {bdi(item.text)}
-          </p>
-        ))}
-      {log?.tail?.length > 0 && (
+      {texts.map((item) => (
+        <p>
+          {item.kind}: {bdi(item.text)}
+        </p>
+      ))}
+      {tail.length > 0 && (
         <pre>
-          {log.tail.map((line: string) => (
+          {tail.map((line) => (
             <>
               {bdi(line)}
               {"\n"}
@@ -262,29 +218,31 @@ function Failure({ failure }: { failure: Json }) {
           ))}
         </pre>
       )}
-      {log && <a href={`#${local(log.href)}`}>the whole log</a>}
     </section>
   );
 }
 
-function Tabs({ own, tab, run }: { own: string; tab: string; run: Json | null }) {
-  const address = (name: string) => {
-    if (name === "log" && run) return href(`${own}/runs/${run.uuid}/log`);
-    if (name === "console") return href(`${own}/states/console`);
-    return ["fields", "log"].includes(name) ? href(own, {}, { tab: name }) : href(`${own}/${name}`);
+function Tabs({ own, tab }: { own: string; tab: Tab | null }) {
+  const address: Record<Tab, string> = {
+    overview: href(own),
+    activity: href(`${own}/runs`),
+    hardware: href(`${own}/inventory`),
+    settings: href(own, {}, { tab: "settings" }),
+    console: href(`${own}/states/console`),
   };
+  const all = Object.entries(TABS) as [Tab, string][];
   return (
     <>
       <select class="parts" aria-label="Part of the node" onChange={typed((to) => go(to))}>
-        {Object.entries(TABS).map(([name, label]) => (
-          <option value={address(name)} selected={tab === name}>
+        {all.map(([name, label]) => (
+          <option value={address[name]} selected={tab === name}>
             {label}
           </option>
         ))}
       </select>
       <nav class="tabs" aria-label="Parts of the node">
-        {Object.entries(TABS).map(([name, label], at) => (
-          <a href={address(name)} aria-current={tab === name ? "page" : undefined} data-key={at + 1}>
+        {all.map(([name, label], at) => (
+          <a href={address[name]} aria-current={tab === name ? "page" : undefined} data-key={at + 1}>
             {label}
           </a>
         ))}
@@ -293,22 +251,97 @@ function Tabs({ own, tab, run }: { own: string; tab: string; run: Json | null })
   );
 }
 
-function panel(tab: string, props: any) {
-  const { own, run, why } = props;
-  if (tab === "log") {
-    if (!run.body) return <p>This node has no run.</p>;
-    return <Log path={`${own}/runs/${run.body.uuid}`} live={!run.body.ended_at} />;
-  }
-  const Panel = {
-    runs: Runs,
-    states: Bmc,
-    ports: Ports,
-    inventory: Inventory,
-    fields: Fields,
-    history: History,
-    holds: Holds,
-    erasures: Erasures,
-    console: Console,
-  }[tab as "runs"];
-  return Panel ? <Panel {...props} uuid={why.node} /> : <p>There is no page for this path.</p>;
+/** @returns the address of the log of a run */
+const logOf = (own: string, run: Json | null) =>
+  run ? href(`${own}/runs/${run.uuid}/log`) : href(own, {}, { tab: "log" });
+
+function panel(tab: Tab | null, shown: Shown) {
+  const { own, node, why, inventory, reload, turn } = shown;
+  if (tab === "overview") return <Overview {...shown} />;
+  if (tab === "activity") return <ActivityTab {...shown} />;
+  if (tab === "hardware") return <Hardware own={own} node={node.body} inventory={inventory} turn={turn} />;
+  if (tab === "settings")
+    return <NodeSettings own={own} node={node} uuid={why.node} reload={reload} turn={turn} />;
+  if (tab === "console") return <Console own={own} why={why} turn={turn} reload={reload} />;
+  return <p>There is no page for this path.</p>;
+}
+
+/** @returns the paths of the documents of a tab */
+function copies(tab: Tab | null, { own, run }: Shown): string[] {
+  const parts: Record<Tab, string[]> = {
+    overview: run.body ? [`runs/${run.body.uuid}`] : [],
+    activity: ["runs?limit=50", "history?limit=100&sort_dir=desc", "holds?ended=true", "erasures"],
+    hardware: ["inventory", "ports?detail=true", "bios", "firmware"],
+    settings: ["ports?detail=true"],
+    console: ["states", "states/console"],
+  };
+  return [`${own}/why`, own, ...(tab ? parts[tab] : []).map((part) => `${own}/${part}`)];
+}
+
+/** What the node does, and why it stands where it is. */
+function Overview({ own, why, node, run }: Shown) {
+  return (
+    <>
+      {why.provision_state === "enroll" && <Before own={own} changed={node.body?.updated_at ?? ""} />}
+      {run.body && (
+        <>
+          <Timeline run={run.body} why={why} /> <a href={logOf(own, run.body)}>Log</a>
+        </>
+      )}
+      {why.failure && <Failure failure={why.failure} />}
+      <Machine why={why} />
+      <JsonOf body={why} />
+    </>
+  );
+}
+
+/** Lists of what has happened, each with its address. */
+const LISTS: [string, string][] = [
+  ["runs", "All"],
+  ["log", "Log"],
+  ["holds", "Holds"],
+  ["erasures", "Erasures"],
+];
+
+function ActivityTab({ own, parts, node, why, run, reload, turn }: Shown) {
+  const list = listOf(parts, route.value.view.tab);
+  const address = (name: string) => (name === "log" ? logOf(own, run.body) : href(`${own}/${name}`));
+  return (
+    <>
+      <nav class="filters" aria-label="Lists of the activity">
+        {LISTS.map(([name, label]) => (
+          <a class="button" href={address(name)} aria-current={name === list ? "page" : undefined}>
+            {label}
+          </a>
+        ))}
+      </nav>
+      {list === "log" &&
+        (run.body ? (
+          <Log path={`${own}/runs/${run.body.uuid}`} live={!run.body.ended_at} />
+        ) : (
+          <p>This node has no run.</p>
+        ))}
+      {list === "holds" && <Holds own={own} why={why} reload={reload} turn={turn} />}
+      {list === "erasures" && (
+        <DocumentView
+          bare
+          again={turn}
+          path={`${own}/erasures`}
+          draw={(body) => <ErasureList body={body} />}
+        />
+      )}
+      {list === "runs" && (
+        <>
+          {parts[3] && run.body && <Timeline run={run.body} />}
+          {node.body && <Activity node={node.body} turn={turn} />}
+        </>
+      )}
+    </>
+  );
+}
+
+/** @returns the list of the tab Activity that an address names */
+function listOf(parts: string[], named: string | undefined) {
+  if (parts[4] === "log" || named === "log") return "log";
+  return parts[2] === "holds" || parts[2] === "erasures" ? parts[2] : "runs";
 }

@@ -1,5 +1,5 @@
-/** Acts on one node: verbs, power, maintenance, delete, and the orders to its BMC. */
-import { path } from "../state/route";
+/** Acts on one node: the one that comes next, a menu of its power, and a menu of all others. */
+import { href, path } from "../state/route";
 import { type Json } from "../wire/json";
 import { Menu, show } from "./dialog";
 import {
@@ -7,6 +7,7 @@ import {
   openLift,
   openMaintenance,
   openPower,
+  openRetirement,
   openSimple,
   openStop,
   openVerb,
@@ -14,103 +15,14 @@ import {
 } from "./openers";
 import { orderOf, Refusable } from "./refusable";
 import { Declare } from "./simple";
+import { copy, Curl } from "./toasts";
 import { POWER_ACTS, verb, VERB_HINTS, verbsFrom } from "./words";
 
-export function Actions({ why, node, reload }: { why: Json; node: Json | null; reload: () => void }) {
-  const self = node ?? {
-    uuid: why.node,
-    name: why.name,
-    provision_state: why.provision_state,
-    maintenance: why.maintenance,
-  };
-  // Verbs with more than one name are shown once; a retry comes first.
-  const names = verbsFrom(new Set([why.provision_state]));
-  const isFirst = (choice: Json) => choice.target === "retry" && !choice.refused;
-  const offered = why.verbs
-    .filter((choice: Json) => names.includes(choice.target))
-    .sort((a: Json, b: Json) => Number(isFirst(b)) - Number(isFirst(a)));
-  const own = path("nodes", why.node);
-  const simple = (request: Json) => openSimple({ ...request, of: own, reload });
-  const name = why.name ?? why.node;
-  const { holds } = why;
-  return (
-    <div class="actions" role="group" aria-label="Acts on this node">
-      {offered.map((choice: Json, at: number) => (
-        <VerbButton key={choice.target} choice={choice} node={self} first={at === 0} />
-      ))}
-      {underWay(why.run) && (
-        <>
-          <button onClick={() => openStop({ own, name, reload })}>Stop at the next step…</button>
-          {why.run.stop?.progress === "asked" && (
-            <button
-              onClick={() =>
-                simple({
-                  title: `Withdraw the stop of ${name}`,
-                  kind: "none",
-                  method: "DELETE",
-                  button: "Withdraw",
-                  path: `${own}/runs/${why.run.uuid}/stop`,
-                  waits: false,
-                  says: "The run then goes on with its next step.",
-                })
-              }
-            >
-              Stop is requested: withdraw…
-            </button>
-          )}
-        </>
-      )}
-      <Menu name="Power">
-        {POWER_ACTS.map((act) => {
-          const { refused, targets } = orderOf(why, "power") ?? {};
-          const label = verb(act[0]);
-          const lacks = targets?.includes(act[0]) ? null : { text: `${label} is not possible now.` };
-          return (
-            <Refusable
-              refused={refused ?? lacks}
-              onClick={() => openPower(self, act, reload)}
-            >{`${label}…`}</Refusable>
-          );
-        })}
-      </Menu>
-      <button onClick={() => openHold({ own, name, reload, holds })}>Hold…</button>
-      {holds.length > 0 && <button onClick={() => openLift({ own, name, reload, holds })}>Lift hold…</button>}
-      <button
-        onClick={() => show(() => <Declare own={own} name={name} now={why.data_state} reload={reload} />)}
-      >
-        Data…
-      </button>
-      {node && (
-        <Refusable
-          refused={orderOf(why, "maintenance")?.refused}
-          onClick={() => openMaintenance(node, reload)}
-        >
-          {node.maintenance ? "End maintenance…" : "Maintenance…"}
-        </Refusable>
-      )}
-      <Refusable
-        refused={orderOf(why, "delete")?.refused}
-        onClick={() =>
-          simple({
-            title: `Delete ${name}`,
-            kind: "name",
-            name,
-            method: "DELETE",
-            path: own,
-            button: `Delete ${name}`,
-            then: "#/v1/nodes",
-            says: USED.test(why.provision_state) && "An instance is running on it.",
-            does: "makes the service forget",
-          })
-        }
-      >
-        Delete…
-      </Refusable>
-    </div>
-  );
-}
+/** Something that can be done with a node. */
+type Act = { label: string; hint: string; refused?: Json | null | undefined; act: () => void };
 
-const underWay = (run: Json | null) => ["running", "waiting"].includes(run?.state);
+/** The verb that comes next: the first of these that the node offers. */
+const NEXT = ["retry", "unhold", "active", "manage", "provide", "unrescue", "adopt", "deleted"];
 
 /**
  * Verbs that may be the primary button: no data and no run ends by them. A retry asks for the name
@@ -118,16 +30,182 @@ const underWay = (run: Json | null) => ["running", "waiting"].includes(run?.stat
  */
 const HARMLESS = ["retry", "manage", "unhold"];
 
-function VerbButton({ choice, node, first }: { choice: Json; node: Json; first: boolean }) {
-  const { refused, target } = choice;
-  const onClick = () => openVerb(node, target);
-  const hint = `${VERB_HINTS[target] ?? ""}; leads to ${choice.leads_to}`;
+type Shown = { why: Json; node: Json | null; reload: () => void };
+
+/** @param props `log`: the address of the log; `copies`: paths of the documents that the page shows */
+export function Actions({ log, copies, ...shown }: Shown & { log: string; copies: string[] }) {
+  const { why } = shown;
+  const verbs = verbActs(shown);
+  const runs = runActs(shown);
+  const next = [...verbs].sort((a, b) => rank(a) - rank(b))[0];
+  const primary = next?.target === "unhold" ? next : (runs[0] ?? next);
+  const rest = [...runs, ...verbs].filter((act) => act !== primary);
+  const name = why.name ?? why.node;
   return (
-    <Refusable
-      refused={refused}
-      onClick={onClick}
-      hint={hint}
-      primary={first && HARMLESS.includes(target)}
-    >{`${verb(target)}…`}</Refusable>
+    <div class="actions" role="group" aria-label="Acts on this node">
+      {primary && (
+        <Refusable
+          refused={primary.refused}
+          onClick={primary.act}
+          hint={primary.hint}
+          primary={HARMLESS.includes(next?.target ?? "") && primary === next}
+        >
+          <span>{primary.label}</span>
+        </Refusable>
+      )}
+      <Menu name="Power">{powerActs(shown).map(entry)}</Menu>
+      <Menu name="···" label="More acts">
+        {[...rest, ...careActs(shown)].map(entry)}
+        <hr />
+        <a href={log} data-key="l">
+          log of the run
+        </a>
+        <a href={href("/v1/doctor", { node: name })}>doctor</a>
+        <button class="quiet" onClick={() => copy(location.href)}>
+          copy link
+        </button>
+        {copies.map((from) => (
+          <Curl path={from} label={`curl of ${from.split("/")[4]?.replace(/\?.*/, "") ?? "the node"}`} />
+        ))}
+      </Menu>
+    </div>
   );
+}
+
+const entry = ({ label, hint, refused, act }: Act) => (
+  <Refusable key={label} refused={refused} onClick={act} hint={hint} line>
+    <span>{label}</span>
+  </Refusable>
+);
+
+type VerbAct = Act & { target: string };
+
+/** @returns the smaller, the sooner it comes next */
+const rank = ({ target, refused }: VerbAct) =>
+  ((NEXT.indexOf(target) + NEXT.length + 1) % (NEXT.length + 1)) + (refused ? 100 : 0);
+
+/** @returns verbs; those with more than one name once */
+function verbActs({ why, node, reload }: Shown): VerbAct[] {
+  const self = node ?? {
+    uuid: why.node,
+    name: why.name,
+    provision_state: why.provision_state,
+    maintenance: why.maintenance,
+  };
+  const names = verbsFrom(new Set([why.provision_state]));
+  return why.verbs
+    .filter((choice: Json) => names.includes(choice.target))
+    .map(({ target, refused, leads_to: end }: Json) => ({
+      target,
+      label: `${verb(target)}…`,
+      hint: `${VERB_HINTS[target] ?? ""}; leads to ${end}`,
+      refused,
+      act: () => openVerb(self, target, reload),
+    }));
+}
+
+/** @returns acts on the run under way */
+function runActs({ why, reload }: Shown): Act[] {
+  const { run } = why;
+  if (!["running", "waiting"].includes(run?.state)) return [];
+  const own = path("nodes", why.node);
+  const name = why.name ?? why.node;
+  const stop = {
+    label: "Stop at the next step…",
+    hint: "ends the run between two steps",
+    act: () => openStop({ own, name, reload }),
+  };
+  if (run.stop?.progress !== "asked") return [stop];
+  const withdraw = {
+    label: "Stop is requested: withdraw…",
+    hint: "lets the run go on",
+    act: () =>
+      openSimple({
+        title: `Withdraw the stop of ${name}`,
+        kind: "none",
+        method: "DELETE",
+        button: "Withdraw",
+        path: `${own}/runs/${run.uuid}/stop`,
+        waits: false,
+        says: "The run then goes on with its next step.",
+        of: own,
+        reload,
+      }),
+  };
+  return [withdraw, stop];
+}
+
+function powerActs({ why, node, reload }: Shown): Act[] {
+  const { refused, targets } = orderOf(why, "power") ?? {};
+  const self = node ?? { uuid: why.node, name: why.name, provision_state: why.provision_state };
+  return POWER_ACTS.map((power) => {
+    const label = verb(power[0]);
+    const lacks = targets?.includes(power[0]) ? null : { text: `${label} is not possible now.` };
+    return {
+      label: `${label}…`,
+      hint: `${power[1].toLowerCase()} the machine`,
+      refused: refused ?? lacks,
+      act: () => openPower(self, power, reload),
+    };
+  });
+}
+
+/** @returns acts by which a node is kept, marked, or given up */
+function careActs({ why, node, reload }: Shown): Act[] {
+  const own = path("nodes", why.node);
+  const name = why.name ?? why.node;
+  const { holds } = why;
+  const lift = {
+    label: "Lift hold…",
+    hint: "allows again what the hold blocks",
+    act: () => openLift({ own, name, reload, holds }),
+  };
+  const marks = (self: Json): Act[] => [
+    {
+      label: self.maintenance ? "End maintenance…" : "Maintenance…",
+      hint: self.maintenance
+        ? "lets the service use it again"
+        : "keeps the service from using it, with a reason",
+      refused: orderOf(why, "maintenance")?.refused,
+      act: () => openMaintenance(self, reload),
+    },
+    {
+      label: self.retired ? "End retirement…" : "Retire…",
+      hint: self.retired ? "lets it be used again" : "gives it no further instance",
+      act: () => openRetirement(self, reload),
+    },
+  ];
+  return [
+    {
+      label: "Hold…",
+      hint: "blocks changes, erasure or new users, with a reason",
+      act: () => openHold({ own, name, reload, holds }),
+    },
+    ...(holds.length > 0 ? [lift] : []),
+    ...(node ? marks(node) : []),
+    {
+      label: "Data…",
+      hint: "declares the state of its data",
+      act: () => show(() => <Declare own={own} name={name} now={why.data_state} reload={reload} />),
+    },
+    {
+      label: "Delete…",
+      hint: "makes the service forget it",
+      refused: orderOf(why, "delete")?.refused,
+      act: () =>
+        openSimple({
+          title: `Delete ${name}`,
+          kind: "name",
+          name,
+          method: "DELETE",
+          path: own,
+          button: `Delete ${name}`,
+          then: "#/v1/nodes",
+          says: USED.test(why.provision_state) && "An instance is running on it.",
+          does: "makes the service forget",
+          of: own,
+          reload,
+        }),
+    },
+  ];
 }

@@ -1,14 +1,14 @@
-/** The tab BMC: what the BMC reports, and the orders that the node's driver carries out. */
+/** The tab Console: the serial console, and the orders that the node's driver carries out. */
 import { useState } from "preact/hooks";
 import { type Answers } from "../wire/documents";
 import { type Json } from "../wire/json";
 import { Select, typed } from "./fields";
 import { openSimple } from "./openers";
-import { FaultBox, Skeleton, Tree, useDocument } from "./read";
+import { FaultBox, JsonOf, Skeleton, useDocument, wrong } from "./read";
 import { orderOf, Refusable } from "./refusable";
 import { shownValue } from "./review";
 import { bdi } from "./text";
-import { copy, Curl } from "./toasts";
+import { copy } from "./toasts";
 import { visible } from "./words";
 
 /** Orders with fixed targets: label, path below the node, body of a target, what the node does. */
@@ -29,21 +29,21 @@ export type Order = [string, string, (target: any) => Json, string];
 
 const LACKS = "UnsupportedDriverExtension";
 
-export function Bmc({ own, why, turn, ...props }: any) {
+function Bmc({ own, why, turn, ...props }: any) {
   // The machine itself is asked again after own orders, not after each event.
   const [orders, setOrders] = useState(0);
   const reload = () => (setOrders((last) => last + 1), props.reload());
   const devices = useDocument(`${own}/management/boot_device/supported`).body;
   const states = useDocument(`${own}/states`, { again: turn });
-  const fixed = (why.orders as Json[]).filter((order) => order.order in FIXED);
+  const fixed = (why.orders as Json[]).filter(({ order }) => order in FIXED && order !== "console");
   const lacks = (order: string) => orderOf(why, order)?.refused?.code === LACKS;
   const device = useDocument(lacks("boot_device") ? null : `${own}/management/boot_device`, {
     again: orders,
   });
   const drives = useDocument(lacks("vmedia") ? null : `${own}/vmedia`, { again: orders });
-  const { boot_mode, secure_boot, console_enabled } = states.body ?? {};
+  const { boot_mode, secure_boot } = states.body ?? {};
   const { boot_device, persistent } = device.body ?? {};
-  const now = { boot_mode, secure_boot, console: console_enabled, boot_device } as Record<string, any>;
+  const now = { boot_mode, secure_boot, boot_device } as Record<string, any>;
   const vmedia = orderOf(why, "vmedia");
   const lamps = orderOf(why, "indicators");
   const name = why.name ?? why.node;
@@ -74,14 +74,30 @@ export function Bmc({ own, why, turn, ...props }: any) {
         {vmedia && <Media order={vmedia} own={own} name={name} reload={reload} />}
         {lamps && <Lamps refused={lamps.refused} own={own} reload={reload} turn={orders} />}
       </dl>
-      <Part name="States" path={`${own}/states`} of={states} />
-      {!lacks("vmedia") && <Part name="Virtual media" path={`${own}/vmedia`} of={drives} />}
+      {wrong(states.fault, `${own}/states`)} {wrong(drives.fault, `${own}/vmedia`)}
+      <JsonOf path={`${own}/states`} body={states.body} />
+      {!lacks("vmedia") && <JsonOf path={`${own}/vmedia`} body={drives.body} />}
     </>
   );
 }
 
-/** The tab Console: whether the serial console is on, and where it is reached. */
-export function Console({ own, why, turn, ...props }: any) {
+export function Console(props: any) {
+  return (
+    <>
+      <section aria-label="Serial console">
+        <h2>Serial console</h2>
+        <Serial {...props} />
+      </section>
+      <section aria-label="BMC">
+        <h2>Boot, media and lamps</h2>
+        <Bmc {...props} />
+      </section>
+    </>
+  );
+}
+
+/** Whether the serial console is on, and where it is reached. */
+function Serial({ own, why, turn, ...props }: any) {
   const [orders, setOrders] = useState(0);
   const order = orderOf(why, "console");
   const from = order && order.refused?.code !== LACKS ? `${own}/states/console` : null;
@@ -95,11 +111,6 @@ export function Console({ own, why, turn, ...props }: any) {
     <>
       {fault && <FaultBox fault={fault} path={from ?? ""} />}{" "}
       {from && !fault && !body && <Skeleton rows={2} />}
-      {body && (
-        <p class="tools">
-          <Curl path={from ?? ""} />
-        </p>
-      )}
       <dl class="tree orders">
         {order && (
           <Targets
@@ -132,24 +143,6 @@ export function Console({ own, why, turn, ...props }: any) {
         )}
       </dl>
     </>
-  );
-}
-
-/** What the BMC reports, as it was read. */
-function Part({ name, path: from, of: { body, fault } }: { name: string; path: string; of: Json }) {
-  return (
-    <details open={name === "States"}>
-      <summary>{name}</summary>
-      {fault && <FaultBox fault={fault} path={from} />} {!fault && !body && <Skeleton />}
-      {body && (
-        <>
-          <p class="tools">
-            <Curl path={from} />
-          </p>{" "}
-          <Tree of={body} />
-        </>
-      )}
-    </details>
   );
 }
 

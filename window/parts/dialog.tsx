@@ -51,8 +51,11 @@ function Frame({ draw }: { draw: () => any }) {
   );
 }
 
-/** What a button shows over the page until it loses the focus, or one of its buttons is pressed. */
-export function Menu({ name, children }: { name: string; children?: any }) {
+/**
+ * What a button shows over the page until it loses the focus, or one of its buttons is pressed.
+ * @param props `label`: of a button whose name is no word
+ */
+export function Menu({ name, label, children }: { name: string; label?: string; children?: any }) {
   // Before the button acts: its dialog returns the focus to where it was.
   const leave = ({ currentTarget: menu }: any) => {
     menu.open = false;
@@ -69,7 +72,7 @@ export function Menu({ name, children }: { name: string; children?: any }) {
   const onClick = (event: any) => event.target.closest("button") && leave(event);
   return (
     <details class="menu" onKeyDown={onKey} onFocusOut={onLeft} onClickCapture={onClick}>
-      <summary>{name}</summary>
+      <summary aria-label={label}>{name}</summary>
       <div>{children}</div>
     </details>
   );

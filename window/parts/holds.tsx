@@ -130,6 +130,7 @@ export function Holds({ own, why, reload, turn }: any) {
       path={`${own}/holds?ended=true`}
       again={turn}
       label="Holds"
+      bare
       of="holds"
       head={["Kind", "Reason", "Blocks", "Since", "Until", "By", "Lifted"]}
       row={(hold) => [

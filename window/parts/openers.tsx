@@ -32,8 +32,8 @@ export function openMachines() {
  * Open the dialog of a verb.
  * @param node with `uuid`, `name`, `provision_state`
  */
-export function openVerb(node: Json, target: string) {
-  show(() => <VerbDialog node={node} target={target} />);
+export function openVerb(node: Json, target: string, reload?: () => void) {
+  show(() => <VerbDialog node={node} target={target} reload={reload} />);
 }
 
 /** @param props `own` is the path of the node */
@@ -101,7 +101,7 @@ export function openMaintenance(node: Json, reload?: () => void) {
 }
 
 /** Take a node out of use, or end this. */
-export function openRetirement(node: Json) {
+export function openRetirement(node: Json, reload?: () => void) {
   const of = path("nodes", node.uuid);
   const name = nameOf(node);
   const button = `${node.retired ? "End retirement of" : "Retire"} ${name}`;
@@ -114,6 +114,7 @@ export function openRetirement(node: Json) {
     body: [{ op: "add", path: "/retired", value: !node.retired }],
     button,
     of,
+    reload,
     done: `${name} is ${node.retired ? "no longer " : ""}retired.`,
   });
 }

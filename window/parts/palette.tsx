@@ -223,7 +223,7 @@ const HELP = [
   ["x Shift-↓ Shift-↑ Ctrl-A", "select; Shift-click selects a range"],
   ["Enter  Esc", "open; close or clear"],
   ["c  y", "copy the page or the row as curl, copy the address"],
-  ["1 – 9  w l", "tab of a node; its run, its log"],
+  ["1 – 5  w l", "tab of a node; its overview, its log"],
   ["n  N", "next, previous line that is searched in a log"],
   [".", "acts on a node, or on those that are selected"],
   ["t  ?", "theme, help"],

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { STATES } from "../facts";
 import { duration } from "../state/clock";
-import { go, href, path } from "../state/route";
+import { go, path, route } from "../state/route";
 import { ask, monitor } from "../wire/api";
 import { type Json } from "../wire/json";
 import { Confirm, confirmation, halfErased, tellEnd } from "./confirm";
@@ -12,7 +12,7 @@ import { Instance } from "./instance";
 import { Skeleton, useDocument } from "./read";
 import { RetryOptions } from "./retry";
 import { missing, StepsField } from "./steps";
-import { bdi } from "./text";
+import { bdi, nodeAddress } from "./text";
 import { Curl, say } from "./toasts";
 import {
   DESTROYS,
@@ -32,7 +32,16 @@ const MOVES_MS = 2000;
 /** Verbs that write the image to the disk. */
 const INSTALLS = ["active", "rebuild"];
 
-export function VerbDialog({ node, target }: { node: Json; target: string }) {
+/** @param props `reload`: what the page shows of the node */
+export function VerbDialog({
+  node,
+  target,
+  reload,
+}: {
+  node: Json;
+  target: string;
+  reload?: (() => void) | undefined;
+}) {
   const [chosen, setOptions] = useState({} as Json);
   const [drive, setDrive] = useState({} as Json);
   const [unsaved, setUnsaved] = useState(false);
@@ -47,7 +56,7 @@ export function VerbDialog({ node, target }: { node: Json; target: string }) {
   const seen = useRef(null as typeof now | null);
   if (now.body) seen.current ??= now;
   const moved = seen.current && now.body && seen.current.tag !== now.tag && now.tag === plan.tag;
-  const sending = useSending(node, { target, ...options }, plan, now.reload);
+  const sending = useSending(node, { target, ...options }, plan, now.reload, reload);
   useEffect(() => {
     // Not by a request of this dialog whose answer was lost: it may be sent again.
     if (now.tag && plan.tag && now.tag !== plan.tag && !sending.busy && !sending.fault) plan.again();
@@ -83,8 +92,8 @@ export function VerbDialog({ node, target }: { node: Json; target: string }) {
   return (
     <ActForm {...act}>
       {node.maintenance && (
-        <p class="wrong">
-          ▲ {bdi(name)} is in maintenance{node.maintenance_reason && <>: {bdi(node.maintenance_reason)}</>}.
+        <p>
+          {bdi(name)} is in maintenance{node.maintenance_reason && <>: {bdi(node.maintenance_reason)}</>}.
         </p>
       )}
       {marksOf(now.body).map((mark) => (
@@ -178,8 +187,11 @@ function usePlan(node: Json, body: Json | null) {
   return { ...current, again: () => setTurn((last) => last + 1) };
 }
 
-/** @param reload the node */
-function useSending(node: Json, body: Json, plan: any, reload: () => void) {
+/**
+ * @param reload the node
+ * @param onBegun its run has begun
+ */
+function useSending(node: Json, body: Json, plan: any, reload: () => void, onBegun?: () => void) {
   const [note, setNote] = useState("");
   const request = {
     method: "PUT",
@@ -191,7 +203,8 @@ function useSending(node: Json, body: Json, plan: any, reload: () => void) {
   const done = ({ link }: any) => {
     const title = `${verb(body.target)} of ${nameOf(node)}`;
     const run = monitor(link);
-    if (run) go(href(run));
+    onBegun?.();
+    showNode(node);
     say(`${title} is accepted.`, { about: path("nodes", node.uuid) });
     if (run) void tellEnd(run, title);
   };
@@ -203,6 +216,13 @@ function useSending(node: Json, body: Json, plan: any, reload: () => void) {
     return null;
   });
   return { ...sending, note };
+}
+
+/** Show what the node does; a tab that is open stays, because something may be typed there. */
+function showNode(node: Json) {
+  const [root, name, part, run] = route.value.parts;
+  const here = root === "nodes" && [node.name, node.uuid].includes(name);
+  if (!here || (part === "runs" && run)) go(nodeAddress(node));
 }
 
 /** @param refusal the refusal; of a lock it names the holder */

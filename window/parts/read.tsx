@@ -7,6 +7,7 @@ import { prefs } from "../state/settings";
 import { Fault, get, local, oneAtATime, passing } from "../wire/api";
 import { offline } from "../wire/away";
 import { type Answers } from "../wire/documents";
+import { type Json } from "../wire/json";
 import { POLL_MS } from "../wire/feed";
 import { useFade } from "./fade";
 import { Ago, bdi, Result } from "./text";
@@ -129,7 +130,8 @@ export function Skeleton({ rows = 5 }: { rows?: number; children?: any }) {
 /**
  * A document with its faults, then what `draw` makes of it. Unless it is read again by itself, its age
  * is shown.
- * @param props `absent`: words for 404; `madeAt`: the time of a document that the service keeps
+ * @param props `absent`: words for 404; `madeAt`: the time of a document that the service keeps; `bare`:
+ *   without its age and its curl, which stand elsewhere
  */
 export function DocumentView({
   path: from,
@@ -138,6 +140,7 @@ export function DocumentView({
   draw,
   absent,
   madeAt,
+  bare,
 }: {
   path: string;
   again?: unknown;
@@ -145,6 +148,7 @@ export function DocumentView({
   draw: (body: any) => any;
   absent?: string;
   madeAt?: (body: any) => string;
+  bare?: boolean;
 }) {
   const [page, setPage] = useState({ from, at: from });
   const place = page.from === from ? page.at : from;
@@ -155,10 +159,12 @@ export function DocumentView({
   return (
     <>
       {wrong(fault, place, at)}
-      <p class="tools">
-        {!each && again === undefined && <ReadAt at={madeAt?.(body) ?? at} onAgain={reload} />}
-        <Curl path={place} />
-      </p>
+      {!bare && (
+        <p class="tools">
+          {!each && again === undefined && <ReadAt at={madeAt?.(body) ?? at} onAgain={reload} />}
+          <Curl path={place} />
+        </p>
+      )}
       {draw(body)}
       {next !== place && (
         <button onClick={() => setPage({ from, at: next })}>{body.next ? "Next" : "First"} page</button>
@@ -258,6 +264,7 @@ export const DocumentList = ({
   path: string;
   again?: unknown;
   each?: number;
+  bare?: boolean;
   label: string;
   head: string[];
   of: string;
@@ -312,6 +319,39 @@ export function Tree({ of }: { of: unknown }) {
     </dl>
   );
 }
+
+/** Facts with their labels; a fact that is empty is left out. */
+export const Facts = ({ of }: { of: readonly (readonly [string, any])[] }) => (
+  <dl class="tree facts">
+    {of
+      .filter(([, fact]) => fact != null && fact !== "")
+      .map(([label, fact]) => (
+        <>
+          <dt>{bdi(label)}</dt>
+          <dd>{typeof fact === "object" ? fact : bdi(fact)}</dd>
+        </>
+      ))}
+  </dl>
+);
+
+/** A document as a tree behind a word; without `body` it is read when it is unfolded. */
+export function JsonOf({ path: from, body }: { path?: string; body?: unknown }) {
+  const [open, setOpen] = useState(false);
+  const read = useDocument(open && from ? from : null);
+  const known = body ?? read.body;
+  return (
+    <details class="json" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>JSON{from && <span class="small"> of {bdi(from)}</span>}</summary>
+      {open && (known ? <Tree of={known} /> : (wrong(read.fault, from) ?? <Skeleton rows={3} />))}
+    </details>
+  );
+}
+
+/** @returns a document without its lists of links */
+export const withoutLinks = (node: Json) =>
+  Object.fromEntries(Object.entries(node).filter(([, value]) => !linked(value)));
+
+const linked = (value: any) => Array.isArray(value) && value[0]?.href !== undefined;
 
 const STATUSES = ["ok", "unknown", "warning", "failed"];
 

@@ -9,7 +9,7 @@ export const orderOf = (why: Json, name: string): Json | undefined =>
 
 /**
  * A button that says why it cannot be used, instead of being used.
- * @param props `now`: what it sets is so at present
+ * @param props `now`: what it sets is so at present; `line`: its hint or refusal is a line below it
  */
 export function Refusable({
   refused: reason,
@@ -18,13 +18,15 @@ export function Refusable({
   primary,
   hint,
   now,
+  line,
 }: {
-  refused?: Json | null;
+  refused?: Json | null | undefined;
   onClick: () => void;
   children?: any;
   primary?: boolean;
   hint?: string;
   now?: boolean;
+  line?: boolean;
 }) {
   const away = unanswered();
   const refused = away ? { text: away } : reason;
@@ -39,7 +41,19 @@ export function Refusable({
     >
       {now && <span aria-hidden="true">● </span>}
       {children}
-      {refused && <span class="unseen"> refused: {hintText}</span>}
+      {refused ? (
+        <span class={line ? "small" : "unseen"}>
+          {" "}
+          <span class="unseen">refused: </span>
+          {hintText}
+        </span>
+      ) : (
+        line && (
+          <span class="small" aria-hidden="true">
+            {hint}
+          </span>
+        )
+      )}
     </button>
   );
 }

@@ -9,7 +9,7 @@ import { type Json } from "../wire/json";
 import { lazy } from "./lazy";
 import { COPY, copyOf, useDocument } from "./read";
 import { Ago, bdi, link, Result, stamp, State } from "./text";
-import { causeOf, ERASING, expected, OVERDUE, stepName, verb, VERB_HINTS } from "./words";
+import { causeOf, ERASING, expected, OVERDUE, stepName, verb } from "./words";
 
 const Compared = lazy(async () => (await import("./compare")).Compared);
 const COMPARED = 5;
@@ -219,7 +219,7 @@ function Waits({ waits }: { waits: Json }) {
   );
 }
 
-// -- The states around a node: where it stands, and what each offered verb leads to.
+// -- The states around a node: where it stands.
 
 const RESTING = ["enroll", "manageable", "available", "active", "rescue"];
 
@@ -234,26 +234,13 @@ export function Machine({ why }: { why: Json }) {
     ...(RESTING.includes(state) ? [] : [state]),
   );
   return (
-    <>
-      <ol class="machine" aria-label="States">
-        {places.map((place) => (
-          <li aria-current={place === state ? "step" : undefined}>
-            <State state={place} />
-          </li>
-        ))}
-      </ol>
-      <ul class="machine" aria-label="Verbs">
-        {why.verbs.map((choice: Json) =>
-          choice.refused ? (
-            ""
-          ) : (
-            <li>
-              <strong>{verb(choice.target)}</strong> → {choice.leads_to}: {VERB_HINTS[choice.target]}
-            </li>
-          ),
-        )}
-      </ul>
-    </>
+    <ol class="machine" aria-label="States">
+      {places.map((place) => (
+        <li aria-current={place === state ? "step" : undefined}>
+          <State state={place} />
+        </li>
+      ))}
+    </ol>
   );
 }
 

@@ -231,7 +231,7 @@ const ACTS: Record<string, () => void> = {
   Escape: () => hush(() => true),
   y: () => copy(location.href),
   w: () => elementOf('[data-key="1"]')?.click(),
-  l: () => elementOf('[data-key="2"]')?.click(),
+  l: () => elementOf('[data-key="l"]')?.click(),
   ".": () => elementOf(".actions button, .bulk button")?.focus(),
   c: () => copy(curl("GET", request())),
   g: () => {

@@ -1,30 +1,14 @@
-/** The tabs of a node below its run: lists and documents. */
+/** The settings of a node, its traits and its ports. */
 import { useState } from "preact/hooks";
-import { ErasureList } from "../pages/evidence";
 import { type Fault, parsed, sendChange } from "../wire/api";
 import { type Json } from "../wire/json";
 import { Checkbox, Field, typed } from "./fields";
 import { useSend } from "./form";
 import { openSettings, openSimple } from "./openers";
-import { DocumentList, DocumentView, FaultBox, Skeleton, Tree } from "./read";
+import { DocumentList, Facts, FaultBox, JsonOf, Skeleton, Tree, withoutLinks, wrong } from "./read";
 import { Review } from "./review";
-import { RUN_HEAD, runRow } from "./run";
-import { bdi, stamp } from "./text";
+import { bdi } from "./text";
 import { Curl, say } from "./toasts";
-
-export function Runs({ own, turn }: any) {
-  return (
-    <DocumentList
-      path={`${own}/runs?limit=50`}
-      again={turn}
-      label="Runs"
-      head={RUN_HEAD}
-      of="runs"
-      day={(run) => run.started_at}
-      row={runRow}
-    />
-  );
-}
 
 /** The traits of a node: each can be taken away, and one added. */
 function Traits({ traits, own, reload }: { traits: string[]; own: string; reload: () => void }) {
@@ -113,6 +97,7 @@ export function Ports({ own, uuid, turn }: any) {
         again={`${turn} ${added}`}
         path={`${own}/ports?detail=true`}
         label="Ports"
+        bare
         of="ports"
         head={["Address", "Name", "PXE", "Physical network", "Switch", ""]}
         row={(port) => [
@@ -128,18 +113,45 @@ export function Ports({ own, uuid, turn }: any) {
   );
 }
 
-export function Inventory({ own, turn }: any) {
+/** Fields of a node that its settings show: their labels. */
+const SHOWN: Record<string, string> = {
+  resource_class: "Resource class",
+  owner: "Owner",
+  lessee: "Lessee",
+  description: "Description",
+  driver: "Driver",
+  conductor_group: "Conductor group",
+  retired_reason: "Retired because",
+  protected_reason: "Protected because",
+};
+
+/** The settings of a node, its traits and its ports; each can be changed. */
+export function NodeSettings({ node, own, uuid, reload, turn }: any) {
+  if (!node.body) return wrong(node.fault, own) ?? <Skeleton />;
+  const { traits = [], driver_info: info = {} } = node.body;
   return (
-    <DocumentView
-      path={`${own}/inventory`}
-      again={turn}
-      absent="Not inspected yet."
-      draw={(body) => <Tree of={body} />}
-    />
+    <>
+      <div class="actions">
+        <button onClick={() => openSettings({ own, reload })}>Change settings…</button>
+      </div>
+      <Facts
+        of={[
+          ...Object.entries(SHOWN).map(([name, label]) => [label, node.body[name]] as const),
+          ...Object.entries(info).map(([name, value]) => [name, <Tree of={value} />] as const),
+        ]}
+      />
+      <h2>Traits</h2>
+      <Traits traits={traits} own={own} reload={reload} />
+      <h2>Ports</h2>
+      <Ports own={own} uuid={uuid} turn={turn} />
+      <Patch node={node} own={own} reload={reload} />
+      <JsonOf body={withoutLinks(node.body)} />
+    </>
   );
 }
 
-export function Fields({ node, own, reload }: any) {
+/** Changes any field by a patch that is reviewed. */
+function Patch({ node, own, reload }: any) {
   const [text, setText] = useState("");
   const read = parsed(text);
   const patch = Array.isArray(read) ? read : null;
@@ -149,58 +161,25 @@ export function Fields({ node, own, reload }: any) {
     say("The node is changed.");
     reload();
   });
-  if (!node.body) return <Skeleton />;
   return (
-    <>
-      <div class="actions">
-        <button onClick={() => openSettings({ own, reload })}>Settings…</button>
-      </div>
-      <Traits traits={node.body.traits ?? []} own={own} reload={reload} />
-      <details>
-        <summary>Change fields</summary>
-        <label class="block">
-          JSON Patch (RFC 6902)
-          <textarea
-            rows={3}
-            spellcheck={false}
-            placeholder='[{"op": "replace", "path": "/resource_class", "value": "gpu"}]'
-            value={text}
-            onInput={typed(setText)}
-          />
-        </label>
-        {patch && <Review node={node.body} patch={patch} />}
-        {fault && <FaultBox fault={fault} />} {choice}
-        {patch && <Curl {...(request as any)} />}
-        <button disabled={!patch || busy} onClick={() => send()}>
-          Send the patch
-        </button>
-      </details>
-      <p class="tools">
-        <Curl path={own} />
-      </p>
-      <Tree of={withoutLinks(node.body)} />
-    </>
+    <details>
+      <summary>Change fields</summary>
+      <label class="block">
+        JSON Patch (RFC 6902)
+        <textarea
+          rows={3}
+          spellcheck={false}
+          placeholder='[{"op": "replace", "path": "/resource_class", "value": "gpu"}]'
+          value={text}
+          onInput={typed(setText)}
+        />
+      </label>
+      {patch && <Review node={node.body} patch={patch} />}
+      {fault && <FaultBox fault={fault} />} {choice}
+      {patch && <Curl {...(request as any)} />}
+      <button disabled={!patch || busy} onClick={() => send()}>
+        Send the patch
+      </button>
+    </details>
   );
-}
-
-export const withoutLinks = (node: Json) =>
-  Object.fromEntries(Object.entries(node).filter(([, value]) => !linked(value)));
-
-const linked = (value: any) => Array.isArray(value) && value[0]?.href !== undefined;
-
-export function History({ own, turn }: any) {
-  return (
-    <DocumentList
-      path={`${own}/history?limit=100&sort_dir=desc`}
-      again={turn}
-      label="History"
-      of="history"
-      head={["At", "Severity", "Event"]}
-      row={(entry) => [stamp(entry.created_at), entry.severity, entry.event]}
-    />
-  );
-}
-
-export function Erasures({ own, turn }: any) {
-  return <DocumentView path={`${own}/erasures`} again={turn} draw={(body) => <ErasureList body={body} />} />;
 }

@@ -1,5 +1,6 @@
 /** Texts with their markup: names, links, times, states, results, filters. */
 import { STATES } from "../facts";
+import { health } from "../state/health";
 import { absolute, duration, now, since, timeOfDay } from "../state/clock";
 import { changeRoute, href, path } from "../state/route";
 import { prefs } from "../state/settings";
@@ -120,6 +121,19 @@ export function State({ state }: { state: string | null }) {
         {KINDS[kind]}
       </span>
       {bdi(state)}
+    </span>
+  );
+}
+
+/** @param props the health of a machine, which the service may not know */
+export function Health({ value }: { value: unknown }) {
+  const { label, tone } = health(value);
+  return (
+    <span class={`state ${tone}`}>
+      <span class="sign" aria-hidden="true">
+        {KINDS[tone] ?? "○"}
+      </span>
+      {label}
     </span>
   );
 }
