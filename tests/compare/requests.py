@@ -128,7 +128,7 @@ def with_good_parts(case: Case) -> Iterator[Case]:
     own |= {"role": case.role, "version": case.version, "body": case.body}
     good |= {"role": "admin", "version": versions.LAST}
     name = own["query"].partition("=")[0]
-    queries = (good["query"], *(f"{name}={value}" for value in ("true", "1", "uuid", "asc")))
+    queries = (good["query"], *(f"{name}={value}" for value in ("true", "1", "uuid", "asc", "OK")))
     bodies = (next(_bodies(case.method, route, known=True)), None)
     for good["body"], good["query"] in itertools.product(bodies, queries if name else queries[:1]):
         for count in (1, 2, 3):
