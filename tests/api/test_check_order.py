@@ -182,6 +182,11 @@ BODIES: tuple[Row, ...] = (
     ("admin", NEW, "PUT", "/runbooks/no-such-name/traits", None, 404),
     ("reader", NEW, "PUT", "/runbooks/CUSTOM_RB/traits", None, 403),
     ("admin", NEW, "PUT", "/runbooks/CUSTOM_RB/traits", None, 400),
+    # the right of the owner before values
+    ("reader", NEW, "PUT", f"/nodes/{NODE}/management/indicators/system/led", {"state": "ON"}, 403),
+    ("reader", NEW, "POST", f"/nodes/{NODE}/vmedia", {"device_type": "x", "image_url": "x"}, 403),
+    ("reader", NEW, "DELETE", f"/nodes/{NODE}/vmedia/tape", None, 403),
+    ("admin", NEW, "DELETE", f"/nodes/{NODE}/vmedia/tape", None, 400),
     # the body of a vendor's method before the hardware type
     ("admin", 1, "POST", "/drivers/nobody/vendor_passthru/first_method", "text", 400),
     ("admin", 1, "POST", "/drivers/fake-hardware/vendor_passthru/first_method", "text", 400),

@@ -31,10 +31,13 @@ USERS: identity.Personas = {
     for scope, project in _PROJECTS.items()
     for role, roles in _ROLES.items()
 }
+_OLDER = "asks in an older version, which is refused before the right: docs/differences.rst"
 EXPECTED = {
     "admin.test_nodes.TestNodesVif.": "needs Neutron",
     "TestInspectionRules.test_create_rule_complex_logging_conditions_actions": "reads a password "
     "back that is shown as ******",
+    "TestNodeSystemReader.test_reader_cannot_set_boot_mode": _OLDER,
+    "TestNodeSystemReader.test_reader_cannot_set_secure_boot": _OLDER,
 }
 """Failures that are known, and why they are no fault, by a part of their names."""
 

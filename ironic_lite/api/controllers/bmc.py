@@ -152,8 +152,8 @@ class Bmc(expose.Controller):
     def _set_indicator(
         self, request: Request, ident: str, component: str, indicator: str, state: str
     ) -> None:
-        _one_of("state", state, vocabulary.INDICATOR_STATES)
         conductor, uuid = self._conductor_of_node(request, ident)
+        _one_of("state", state, vocabulary.INDICATOR_STATES)
         which = {"component": component, "indicator": indicator}
         conductor.set_indicator_state(request.who, node_uuid=uuid, **which, state=state)
 
@@ -184,10 +184,10 @@ class Bmc(expose.Controller):
         image_download_source: str = "http",
     ) -> preferred.Accepted:
         """Attach an image to a virtual drive; the BMC reads it from its URL, or the conductor."""
+        conductor, uuid = self._conductor_of_node(request, ident, "vmedia")
         _one_of("device_type", device_type, vocabulary.VIRTUAL_MEDIA)
         _one_of("image_download_source", image_download_source, vocabulary.DOWNLOAD_SOURCES)
         _check_image(image_url)
-        conductor, uuid = self._conductor_of_node(request, ident, "vmedia")
         which = {"device_type": device_type, "image_url": image_url}
         if image_download_source == vocabulary.DOWNLOAD_SOURCES[1]:
             which["image_download_source"] = image_download_source
@@ -205,12 +205,12 @@ class Bmc(expose.Controller):
         self, request: Request, ident: str, device_types: str | None = None
     ) -> preferred.Accepted:
         """Detach images from the virtual drives in a comma-separated list, or from all."""
+        conductor, uuid = self._conductor_of_node(request, ident, "vmedia")
         given = None
         if device_types is not None:
             given = list(dict.fromkeys(one.strip().lower() for one in device_types.split(",")))
             for one in given:
                 _one_of("device_types", one, vocabulary.VIRTUAL_MEDIA)
-        conductor, uuid = self._conductor_of_node(request, ident, "vmedia")
         conductor.detach_virtual_media(request.who, node_uuid=uuid, device_types=given)
         return preferred.Accepted(uuid)
 
