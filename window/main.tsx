@@ -15,7 +15,7 @@ const DocumentPage = lazy(async () => (await import("./pages/lists")).DocumentPa
 const PAGES: Record<string, ComponentType<any>> = {
   runs: lazy(async () => (await import("./pages/lists")).RunsPage),
   batches: lazy(async () => (await import("./pages/batches")).BatchesPage),
-  events: lazy(async () => (await import("./pages/lists")).EventsPage),
+  events: lazy(async () => (await import("./parts/activity")).ActivityPage),
   erasures: lazy(async () => (await import("./pages/evidence")).EvidencePage),
   stats: lazy(async () => (await import("./pages/lists")).StepsPage),
   doctor: lazy(async () => (await import("./pages/lists")).DoctorPage),

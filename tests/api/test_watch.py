@@ -17,6 +17,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, nodes, retention
+from ironic_lite.domain import notifications
 from ironic_lite.feed import Tail
 from tests.support import whole_api
 from tests.support.api_rows import AddNode
@@ -75,6 +76,13 @@ def test_page_of_events_costs_three_statements(
 def test_malformed_query_is_refused_by_its_name(api: Client, query: str, named: str) -> None:
     answer = api.get(f"/v1/events?{query}")
     assert (answer.status, named in answer.text) == (400, True), answer.text
+
+
+@pytest.mark.feature("events")
+def test_all_kinds_can_be_named(api: Client) -> None:
+    kinds = ",".join(notifications.KINDS)
+    assert api.get(f"/v1/events?kind={kinds}").status == 200
+    assert api.get(f"/v1/events?kind={kinds},power").status == 400
 
 
 @pytest.mark.feature("events")

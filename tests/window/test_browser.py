@@ -276,7 +276,7 @@ def test_hold_refuses_by_kind_and_reason_until_it_ends(
     expect(button).to_contain_text("case 4711")
     button.click(force=True)  # of Playwright: it does not press what is marked as disabled
     expect(page.get_by_role("dialog")).to_have_count(0)
-    page.get_by_role("link", name="Activity", exact=True).click()
+    page.locator(".tabs").get_by_role("link", name="Activity").click()
     page.get_by_role("link", name="Holds", exact=True).click()
     page.get_by_role("button", name="Lift…", exact=True).click()
     expect(dialog).to_contain_text("what may erase the disks")

@@ -142,7 +142,7 @@ def test_each_act_on_a_node_names_its_version_and_is_sent_once(
     acts.do("Declare", fill=give("Reason", "as found"))
     press(page, "Hold…")
     acts.do("Hold sent-1", fill=give("Reason", "a loud fan"))
-    page.get_by_role("link", name="Activity", exact=True).click()
+    page.locator(".tabs").get_by_role("link", name="Activity").click()
     page.get_by_role("link", name="Holds", exact=True).click()
     page.get_by_role("button", name="Lift…", exact=True).click()
     acts.do("Lift the hold", fill=give("Reason to lift it", "it is quiet"))

@@ -44,7 +44,7 @@ def test_copy_of_a_verb_starts_it(page: sync_api.Page, live: service.Service) ->
     live.settled("copy-1", "manageable")
 
 
-@pytest.mark.parametrize("of", ["runs", "batches", "events"])
+@pytest.mark.parametrize("of", ["runs", "batches"])
 def test_rows_of_lists_are_copied(page: sync_api.Page, live: service.Service, of: str) -> None:
     live.create(f"listed-{of}")
     body = {"nodes": [f"listed-{of}"], "request": {"target": "manage"}}

@@ -95,8 +95,8 @@ def test_eight_hours_without_a_key_or_a_press_end_the_login(
     for _ in range(2):
         page.clock.fast_forward("07:00:00")
         page.keyboard.press("Shift")
-        with page.expect_response(lambda one: "/history?limit=100" in one.url) as answer:
-            page.get_by_role("link", name="Activity").click()
+        with page.expect_response(lambda one: "/v1/runs?" in one.url) as answer:
+            page.get_by_role("link", name="Activity").last.click()
         assert answer.value.status == 200
         page.get_by_role("link", name="Settings").click()
     page.clock.fast_forward("08:00:01")

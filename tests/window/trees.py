@@ -11,7 +11,7 @@ HEAD = """
     - link "Fleet"
     - link "Runs"
     - link "Batches"
-    - link "Events"
+    - link "Activity"
     - link "Erasures"
     - link "Steps"
     - link "Doctor"
@@ -174,14 +174,19 @@ PAGES = {
     - link "Log"
     - link "Holds"
     - link "Erasures"
-  - heading "Runs" [level=2]
-  - heading "History" [level=2]
-  - region "History":
-    - table:
-      - rowgroup:
-        - row "At Severity Event"
-      - rowgroup:
-        - row /INFO Verification has ended well./
+  - combobox "Time"
+  - combobox "Kind"
+  - combobox "By"
+  - combobox "Process"
+  - button "Pause"
+  - heading /\\d+/ [level=2]
+  - list:
+    - listitem:
+      - time: /\\d+/
+      - group:
+        - strong: Provide
+      - link /run of look-1/
+      - link /log of look-1/
 """,
     "holds of a node": """
 - region "Activity":
@@ -227,7 +232,7 @@ PAGES = {
   - region "Runs":
     - table:
       - rowgroup:
-        - row "Node Verb Result Begun Took By Error Copy"
+        - row "Node Verb Result Begun Took By Process Error Copy"
       - rowgroup:
         - row /look-2 Provide failed/:
           - cell "look-2":
@@ -275,14 +280,17 @@ PAGES = {
 """,
     "events": """
 - main:
-  - heading "Events" [level=1]
+  - heading "Activity" [level=1]
+  - combobox "Time"
+  - combobox "Kind"
+  - combobox "By"
+  - combobox "Process"
   - textbox "Node"
-  - textbox "Kinds"
   - button "Pause"
-  - region "Events":
-    - table:
-      - rowgroup:
-        - row "At Node Kind Event Change By Copy"
+  - heading /\\d+/ [level=2]
+  - list:
+    - listitem:
+      - time: /\\d+/
 """,
     "evidence": """
 - main:
@@ -297,14 +305,19 @@ PAGES = {
     "erasure record": """
 - main:
   - heading "Erasure record" [level=1]
+  - status: /signature checked in this browser/
   - paragraph: /1 disk of look-1 erased/
-  - paragraph:
-    - text: /signed; not checked here/
+  - paragraph: /evidence of what the ramdisk did, and no certificate/
+  - term: Machine
+  - definition:
     - link "look-1"
-    - text: /evidence of what the ramdisk did, and no certificate/
+  - term: Run
+  - definition:
+    - link "Provide"
   - region "Disks"
   - heading "Check it" [level=2]
-  - button /Download erasure-.*json/
+  - button /Download erasure-.*zip/
+  - button "Print"
   - group: All fields
 """,
     "steps": """

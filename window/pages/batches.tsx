@@ -8,6 +8,7 @@ import { COPY, copyOf, DocumentList, LIST_MS, Skeleton, useDocument, wrong } fro
 import { bdi, link, Result, stamp } from "../parts/text";
 import { Curl, pauseBatch, useShown } from "../parts/toasts";
 import { batchTitle, expected, HALF, many, POWERS, stepName, verb } from "../parts/words";
+import { actors } from "../state/actors";
 import { budgetOf, ENDED, outcome, pauseOf } from "../state/batches";
 import { path, route } from "../state/route";
 import { type Json } from "../wire/json";
@@ -34,7 +35,7 @@ export function BatchesPage() {
           <Outcome batch={batch} />,
           `${batch.wave + 1} of ${batch.waves.length}`,
           counted(batch.counts),
-          batch.requester,
+          actors(batch).person,
           stamp(batch.created_at, batch.created_at),
           stamp(batch.ended_at, batch.created_at),
           copyOf("batches", batch.uuid),

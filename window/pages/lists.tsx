@@ -1,26 +1,14 @@
-/** Pages that show one list or one document: runs, events, evidence, steps, doctor, settings. */
-import { useEffect, useState } from "preact/hooks";
+/** Pages that show one list or one document: runs, steps, doctor, settings. */
+import { useState } from "preact/hooks";
 import { Checkbox, Field, Select, typed } from "../parts/fields";
-import {
-  Checks,
-  COPY,
-  DocumentList,
-  DocumentView,
-  List,
-  LIST_MS,
-  Skeleton,
-  Tree,
-  wrong,
-} from "../parts/read";
+import { Checks, DocumentList, DocumentView, LIST_MS, Tree } from "../parts/read";
 import { RUN_HEAD, runRow, Timeline } from "../parts/run";
 import { bdi, nodeLink, Result, stamp } from "../parts/text";
-import { Curl } from "../parts/toasts";
 import { OVERDUE, stepName } from "../parts/words";
 import { duration } from "../state/clock";
 import { changeRoute, go, request, route } from "../state/route";
 import { prefs, set } from "../state/settings";
-import { Fault, parsed } from "../wire/api";
-import { Feed, followFrom } from "../wire/feed";
+import { parsed } from "../wire/api";
 import { type Json, withValue } from "../wire/json";
 import { leaveAll, loginUser } from "../wire/login";
 
@@ -73,78 +61,6 @@ export function RunsPage() {
         day={(run) => run.started_at}
         row={(run) => [nodeLink({ name: run.node_name, uuid: run.node_uuid }), ...runRow(run)]}
       />
-    </>
-  );
-}
-
-const MOST_EVENTS = 500;
-
-export function EventsPage() {
-  const [events, setEvents] = useState(null as Json[] | null);
-  const [fault, setFault] = useState(null as Fault | null);
-  const [paused, setPaused] = useState(false);
-  const { query } = route.value;
-  const text = query.toString();
-  const from = `/v1/events?${new URLSearchParams([...query, ["limit", "100"]])}`;
-  useEffect(() => {
-    setEvents(null);
-    setPaused(false);
-  }, [text]);
-  useEffect(() => {
-    if (paused) return undefined;
-    setFault(null);
-    const filter = Object.fromEntries(query);
-    const more = (found: Json[]) =>
-      setEvents((old) => [...found.reverse(), ...(old ?? [])].slice(0, MOST_EVENTS));
-    return followFrom(
-      from,
-      (body) => {
-        setFault(null);
-        setEvents(body.events.reverse());
-        return new Feed(body.cursor, more, null, filter);
-      },
-      setFault,
-    );
-  }, [text, paused]);
-  return (
-    <>
-      <h1>Events</h1>
-      <div class="filters">
-        <TypedFilter name="node" label="Node" /> <TypedFilter name="kind" label="Kinds" />
-        <Select
-          label="Show"
-          {...argument("since")}
-          choices={[
-            ["", "newest"],
-            ["0", "all that are kept"],
-          ]}
-        />
-        <button aria-pressed={paused} onClick={() => setPaused(!paused)}>
-          Pause
-        </button>
-        <Curl path={request({ since: "now", follow: "true" })} stream />
-      </div>
-      {fault ? (
-        wrong(fault, from)
-      ) : !events ? (
-        <Skeleton />
-      ) : (
-        <List
-          label="Events"
-          head={["At", "Node", "Kind", "Event", "Change", "By", COPY]}
-          rows={events.map((event) => [
-            stamp(event.at),
-            event.node && nodeLink({ name: event.name, uuid: event.node }),
-            event.kind,
-            event.data?.step ?? event.event ?? (event.node ? null : event.data?.name),
-            event.after && `${event.before ?? ""} → ${event.after}`,
-            event.requester ?? event.conductor,
-            <Curl
-              path={`/v1/events?${new URLSearchParams({ kind: event.kind, ...(event.node && { node: event.node }) })}`}
-            />,
-          ])}
-        />
-      )}
     </>
   );
 }

@@ -333,7 +333,7 @@ function ActivityTab({ own, parts, node, why, run, reload, turn }: Shown) {
       {list === "runs" && (
         <>
           {parts[3] && run.body && <Timeline run={run.body} />}
-          {node.body && <Activity node={node.body} turn={turn} />}
+          {node.body && <Activity node={node.body} />}
         </>
       )}
     </>

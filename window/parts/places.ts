@@ -6,7 +6,7 @@ export const PAGES = [
   ["f", "Fleet", "/v1/nodes"],
   ["r", "Runs", "/v1/runs"],
   ["b", "Batches", "/v1/batches"],
-  ["e", "Events", "/v1/events"],
+  ["e", "Activity", "/v1/events"],
   ["v", "Erasures", "/v1/erasures"],
   ["s", "Steps", "/v1/stats/steps"],
   ["d", "Doctor", "/v1/doctor"],

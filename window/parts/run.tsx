@@ -1,6 +1,7 @@
 /** A run: its steps against their usual times, other runs beside it, and the states around its node. */
 import { useState } from "preact/hooks";
 import { VERBS } from "../facts";
+import { actors } from "../state/actors";
 import { clockTime, duration, now, usualTime } from "../state/clock";
 import { type Gantt, ganttOf, type GanttRow, type Span } from "../state/gantt";
 import { href, path } from "../state/route";
@@ -25,7 +26,11 @@ export function Timeline({ run, why }: { run: Json; why?: Json | null }) {
     <div class="run">
       <p class="run-head">
         <Result result={run.state} /> <strong>{bdi(verb(run.verb))}</strong>
-        {run.requester && <> · {bdi(run.requester)}</>}
+        {by(run)
+          .filter(Boolean)
+          .map((name) => (
+            <> · {bdi(name)}</>
+          ))}
         {" · "}
         {run.ended_at ? (
           <>
@@ -244,15 +249,21 @@ export function Machine({ why }: { why: Json }) {
   );
 }
 
+/** Who asked for it, and the process that works on it. */
+const by = (run: Json) => {
+  const { person, process } = actors(run);
+  return [person, process];
+};
+
 export const runRow = (run: Json) => [
   link(path("nodes", run.node_uuid, "runs", run.uuid), verb(run.verb) + (run.retry_of ? ", retry" : "")),
   <Result result={run.state} />,
   stamp(run.started_at, run.started_at),
   // The API counts the time of a run under way, too, but this page does not ask each second.
   run.ended_at ? duration(run.duration_seconds, true) : <Ago at={run.started_at} />,
-  run.requester,
+  ...by(run),
   causeOf(run),
   copyOf("nodes", run.node_uuid, "runs", run.uuid),
 ];
 
-export const RUN_HEAD = ["Verb", "Result", "Begun", "Took", "By", "Error", COPY];
+export const RUN_HEAD = ["Verb", "Result", "Begun", "Took", "By", "Process", "Error", COPY];

@@ -315,7 +315,7 @@ export class Feed {
  */
 export function followFrom(
   from: string,
-  begin: (body: any) => Feed,
+  begin: (body: any) => Pick<Feed, "stop">,
   onFault?: (fault: Fault) => void,
 ): () => void {
   const abort = new AbortController();

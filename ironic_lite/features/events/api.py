@@ -68,7 +68,7 @@ def read_query(given: Mapping[str, str], conf: Configuration) -> FeedQuery:
     if "before" in given and (follow or "wait" in given):
         reason = "cannot be used together with wait or follow"
         raise errors.InvalidParameter(path="before", reason=reason)
-    runs, kinds = _listed(given, "run"), _listed(given, "kind")
+    runs, kinds = _listed(given, "run"), _listed(given, "kind", len(notifications.KINDS))
     for kind in kinds or ():
         if kind not in notifications.KINDS:
             known = ", ".join(notifications.KINDS)
@@ -104,12 +104,14 @@ def _time(given: int | datetime.datetime | None) -> datetime.datetime | None:
     return given if isinstance(given, datetime.datetime) else None
 
 
-def _listed(given: Mapping[str, str], name: str) -> tuple[str, ...] | None:
+def _listed(
+    given: Mapping[str, str], name: str, most: int = _LONGEST_LIST
+) -> tuple[str, ...] | None:
     if name not in given:
         return None
     found = tuple(word.strip() for word in given[name].split(",") if word.strip())
-    if not 1 <= len(found) <= _LONGEST_LIST:
-        reason = f"has {len(found)} entries, not 1 to {_LONGEST_LIST}"
+    if not 1 <= len(found) <= most:
+        reason = f"has {len(found)} entries, not 1 to {most}"
         raise errors.InvalidParameter(path=name, reason=reason)
     return found
 
