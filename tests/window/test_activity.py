@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import bcrypt
 import pytest
+import requests
 from playwright import sync_api
 
 from tests.support import service
@@ -41,7 +42,7 @@ def guarded() -> Iterator[service.Service]:
 
 def be(running: service.Service, name: str) -> None:
     """Let a person send the next requests of a test."""
-    running.session.auth = (name.encode(), PASSWORD.encode())
+    running.session.auth = requests.auth.HTTPBasicAuth(name.encode(), PASSWORD.encode())
 
 
 def log_in(page: sync_api.Page) -> None:

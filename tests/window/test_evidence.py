@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import zipfile
 
+import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import cold, row, to, write
-from tests.window.conftest import Faults, expect
+from tests.window.conftest import Faults, OpenPage, expect
 from tests.window.sights import Sights
+from tests.window.test_pages import lost, violations
+
+CHECKED = "✓ signature checked in this browser"
 
 
 def test_record_is_found_by_its_serial_number_and_its_lines_verify_it(
@@ -36,14 +42,18 @@ def test_record_is_found_by_its_serial_number_and_its_lines_verify_it(
     expect(page.locator("p.says")).to_contain_text("1 disk of proof-1 erased, at the level purge.")
     expect(page.get_by_role("region", name="Disks")).to_contain_text("S-4711")
     expect(page.locator(".tree").first).to_be_hidden()
-    files = []
-    for button in page.get_by_role("button", name="Download").all():
-        with page.expect_download() as kept:
-            button.click()
-        files.append(live.folder / kept.value.suggested_filename)
-        kept.value.save_as(files[-1])
-    assert [one.suffix for one in files] == [".json", ".sig", ".pem"]
-    verify = page.locator("main pre").inner_text().splitlines()[-1]
+    expect(page.get_by_text(CHECKED)).to_be_visible()
+    with page.expect_download() as kept:
+        page.get_by_role("button", name="Download").click()
+    assert kept.value.suggested_filename == f"erasure-{shown['uuid'][:8]}.zip"
+    kept.value.save_as(live.folder / "proof.zip")
+    with zipfile.ZipFile(live.folder / "proof.zip") as packed:
+        assert packed.testzip() is None
+        assert [name.rpartition(".")[2] for name in packed.namelist()] == [
+            *("json", "sig", "pem", "txt")
+        ]
+        packed.extractall(live.folder)
+        verify = packed.read("check.txt").decode()
     checked = subprocess.run(verify.split(), cwd=live.folder, check=False, timeout=60)
     assert checked.returncode == 0
     lines = page.locator("main pre").inner_text()
@@ -78,10 +88,106 @@ def test_record_without_a_signature_and_a_node_that_is_gone_are_told_in_words(
     table.get_by_role("link", name="show").click()
     expect(page.locator("p.says")).to_contain_text("The erasure of proof-2 FAILED")
     expect(page.get_by_text("nobody can prove")).to_be_visible()
-    expect(page.get_by_role("button", name="Download")).to_have_count(1)
+    expect(page.get_by_text(CHECKED)).to_have_count(0)
     cold(page, live, "/v1/erasures?node=no-such-node")
     expect(page.get_by_role("status").first).to_contain_text("There is no such node")
     faults.allow("404")
+
+
+def erased(live: service.Service, name: str) -> str:
+    """Create a node, clean it, and return the UUID of the record."""
+    disk: dict[str, object] = {
+        "name": "/dev/sda",
+        "serial": name,
+        "result": "erased",
+        "level": "purge",
+        "method": "nvme format",
+        "tools": [
+            {"name": "nvme", "version": "2.3", "command": ["nvme", "format", "-s1"], "exit": 0}
+        ],
+    }
+    live.create(name, driver_info={"fake_erasures": [disk]})
+    live.provision(name, "manage", "manageable")
+    live.provision(name, "provide", "available")
+    (shown,) = live.get(f"/v1/nodes/{name}/erasures")["erasures"]
+    return str(shown["uuid"])
+
+
+@pytest.mark.parametrize("what", ["record", "signature", "answer"])
+def test_record_that_was_changed_is_refused(
+    page: sync_api.Page, live: service.Service, faults: Faults, what: str
+) -> None:
+    uuid = erased(live, f"changed-{what}")
+    if what == "record":
+        change = "UPDATE erasures SET statement = replace(statement, ?, ?) WHERE uuid = ?"
+        write(live, change, '"purge"', '"clear"', uuid)
+    elif what == "signature":
+        write(live, "UPDATE erasures SET signature = ? WHERE uuid = ?", "00" * 64, uuid)
+    else:
+        other = erased(live, "changed-for-another")
+        page.route(
+            f"**/v1/erasures/{uuid}",
+            lambda route: route.continue_(url=route.request.url.replace(uuid, other)),
+        )
+    cold(page, live, f"/v1/erasures/{uuid}")
+    expect(page.get_by_role("alert")).to_contain_text("REFUSED. This is no evidence.")
+    expect(page.get_by_text(CHECKED)).to_have_count(0)
+    expect(page.get_by_role("status").filter(has_text="signature")).to_have_count(0)
+
+
+def test_record_whose_key_is_gone_is_refused(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    uuid = erased(live, "key-1")
+    page.route("**/v1/erasures/keys/*", lambda route: route.fulfill(status=404, body="{}"))
+    faults.allow("404")
+    cold(page, live, f"/v1/erasures/{uuid}")
+    expect(page.get_by_role("alert")).to_contain_text("REFUSED")
+
+
+@pytest.mark.own_context
+def test_page_without_webcrypto_says_why_it_does_not_check(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    uuid = erased(live, "plain-http-1")
+    page.add_init_script("Object.defineProperty(crypto, 'subtle', { value: undefined })")
+    cold(page, live, f"/v1/erasures/{uuid}")
+    told = page.get_by_role("status").filter(has_text="signature not checked here")
+    expect(told).to_contain_text("HTTPS and from this machine alone")
+    expect(page.locator("main pre")).to_contain_text("openssl pkeyutl -verify")
+
+
+def test_record_has_who_asked_its_batch_its_tools_and_its_neighbours(
+    open_page: OpenPage, live: service.Service
+) -> None:
+    erased(live, "story-77")
+    live.provision("story-77", "manage", "manageable")
+    body = {"name": "decommission", "nodes": ["story-77"], "request": {"target": "provide"}}
+    batch = live.ask("POST", "/v1/batches", body).json()["uuid"]
+    service.until(lambda: live.get(f"/v1/batches/{batch}")["state"] == "done", "the batch")
+    newest, oldest = live.get("/v1/nodes/story-77/erasures")["erasures"]
+    page = open_page(live)
+    cold(page, live, f"/v1/erasures/{newest['uuid']}")
+    expect(page.get_by_text(CHECKED)).to_be_visible()
+    facts = page.locator(".facts").first
+    expect(facts.get_by_role("link", name="decommission")).to_have_attribute(
+        "href", f"#/v1/batches/{batch}"
+    )
+    expect(facts.get_by_role("link", name="Provide")).to_be_visible()
+    expect(facts).to_contain_text(newest["sha256"])
+    expect(facts).to_contain_text("Fingerprint of the key")
+    disks = page.get_by_role("region", name="Disks")
+    expect(disks).to_contain_text("nvme 2.3: nvme format -s1")
+    assert [*violations(page), *lost(page)] == []
+    page.emulate_media(media="print")
+    expect(page.get_by_role("button", name="Download")).to_be_hidden()
+    expect(page.locator("main pre")).to_be_visible()
+    page.emulate_media(media="screen")
+    page.locator(".facts").last.get_by_role("link").first.click()
+    expect(page).to_have_url(re.compile(f"/v1/erasures/{oldest['uuid']}$"), timeout=60_000)
+    expect(page.locator(".facts").last).to_contain_text("none, it is the first of this node")
+    page.locator(".facts").last.get_by_role("link").first.click()
+    expect(page.locator(".facts").last).to_contain_text("none, it is the newest of this node")
 
 
 FORBIDDEN = """

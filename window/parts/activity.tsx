@@ -53,6 +53,7 @@ function useAsked(node: string | undefined): Asked & { preset: string; night: [s
     run: query.get("run") ?? "",
     // A cursor, or what the API refuses.
     from: span.since === null && since !== "0" ? since : "",
+    all: since === "0",
     upto: span.before === null ? before : "",
   };
 }
@@ -207,7 +208,7 @@ function Line({ entry, fleet }: { entry: Entry; fleet: boolean }) {
   return (
     <li class={entry.failed ? "bad" : undefined}>
       <time datetime={at} title={absolute(at, true)}>
-        {clockTime(at.replace(/\.\d+/, ""), utc, true)}
+        {clockTime(at, utc, true)}
       </time>
       {fleet && (
         <span class="node">

@@ -37,6 +37,8 @@ export interface Asked extends Span {
   /** `since` and `before` of the address, where they are no times */
   from: string;
   upto: string;
+  /** `since=0` */
+  all: boolean;
 }
 
 const iso = (at: number | null) => (at === null ? "" : new Date(at).toISOString());
@@ -50,50 +52,45 @@ const asking = (target: string, query: Record<string, string>) =>
  * @returns what is read so far, the oldest first, with `list`: the request for all of it
  */
 export function useHistory(asked: Asked, paused: boolean) {
-  const { since, before, node, one, group, run, from, upto } = asked;
-  const [events, setEvents] = useState(null as FeedEvent[] | null);
-  const [more, setMore] = useState(false);
+  const { since, before, node, one, group, run, from, upto, all } = asked;
+  const [read, setRead] = useState({ of: "", events: [] as FeedEvent[], more: false });
   const [fault, setFault] = useState(null as Fault | null);
-  const turn = useRef(0);
   const filter = { node, run, kind: asked.kind || kindsOf(group, one).join() };
   const until = upto || iso(before);
   const limit = String(since === null ? PAGE : PAGE_OF_SPAN);
   const first = asking("/v1/events", { ...filter, since: from, before: until, limit });
-  const put = (found: FeedEvent[]) => {
-    setEvents(found);
-    // With a cursor, the API answers with the oldest events, and the others follow.
-    setMore(!from && found.length === Number(limit));
-  };
+  // What was read for other arguments is not shown, nor used for what is read beside it.
+  const key = `${first} ${since}`;
+  const events = read.of === key ? read.events : null;
+  useEffect(() => setFault(null), [key]);
   useEffect(() => {
-    turn.current += 1;
-    setEvents(null);
-    setFault(null);
-  }, [first, since]);
-  useEffect(() => {
-    if (paused) return undefined;
-    const follows = !upto && (before === null || before > now.peek());
-    const add = (found: FeedEvent[]) => setEvents((old) => [...(old ?? []), ...found].slice(-MOST_EVENTS));
+    if (paused && read.of === key) return undefined;
+    const follows = !paused && !upto && (before === null || before > now.peek());
+    const add = (found: FeedEvent[]) =>
+      setRead((old) => ({ ...old, events: [...old.events, ...found].slice(-MOST_EVENTS) }));
     const given = Object.fromEntries(Object.entries(filter).filter(([, value]) => value));
     return followFrom(
       first,
-      (body) => {
+      ({ events: found, cursor }) => {
         setFault(null);
-        put(body.events);
-        return follows ? new Feed(body.cursor, add, null, given) : { stop: () => undefined };
+        // With a cursor, the API answers with the oldest events, and the others follow.
+        setRead({ of: key, events: found, more: !from && found.length === Number(limit) });
+        return follows ? new Feed(cursor, add, null, given) : { stop: () => undefined };
       },
       setFault,
     );
-  }, [first, since, paused]);
+  }, [key, paused]);
   const oldest = events?.[0];
+  const more = read.more && !!oldest && (since === null || Date.parse(oldest.at) >= since);
   const older = async () => {
-    const own = turn.current;
-    if (!oldest || !more) return;
+    if (!more) return;
     const upto = String(Number(oldest.cursor) - 1);
     try {
       const { body } = await get(asking("/v1/events", { ...filter, before: upto, limit }));
-      if (own !== turn.current) return;
-      setEvents((old) => [...body.events, ...(old ?? [])]);
-      setMore(body.events.length === Number(limit));
+      const found = { more: body.events.length === Number(limit) };
+      setRead((old) =>
+        old.of === key ? { ...old, ...found, events: [...body.events, ...old.events] } : old,
+      );
     } catch (error) {
       setFault(error as Fault);
     }
@@ -109,9 +106,15 @@ export function useHistory(asked: Asked, paused: boolean) {
     events: found,
     ready: !!events,
     fault,
-    more: more && (since === null || !oldest || Date.parse(oldest.at) >= since),
+    more,
     older,
-    list: asking("/v1/events", { node, run, kind: named, since: from || iso(since), before: until }),
+    list: asking("/v1/events", {
+      node,
+      run,
+      kind: named,
+      since: from || iso(since) || (all ? "0" : ""),
+      before: until,
+    }),
   };
 }
 

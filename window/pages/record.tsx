@@ -1,0 +1,296 @@
+/** One erasure record: what it says, whether it is what was signed, and its proof as a file. For print, too. */
+import { useEffect, useState } from "preact/hooks";
+import { List, Skeleton, Tree, useDocument, wrong } from "../parts/read";
+import { bdi, link, nodeLink, Result, wholeStamp } from "../parts/text";
+import { Curl } from "../parts/toasts";
+import { many, nameOf, stepName, verb, visible } from "../parts/words";
+import { path } from "../state/route";
+import { type Fault, passing } from "../wire/api";
+import { curl } from "../wire/curl";
+import { POLL_MS } from "../wire/feed";
+import { type Json } from "../wire/json";
+import { check, type Proof, readProof, type Verdict, zip } from "../wire/proof";
+import { readBatches } from "../parts/history";
+
+/** @param record of a record @returns a sentence */
+function summary({ result, disks, not_erased: left, not_known: why, error, level, node }: Json): string {
+  const all = `${many(disks.length + left.length, "disk")} of ${nameOf(node)}`;
+  if (result === "complete") return `${all} erased, at the level ${level}.`;
+  if (result === "partial") return `${left.length} of ${all} NOT erased.`;
+  const reason = error ?? why;
+  return `The erasure of ${nameOf(node)} ${result === "failed" ? "FAILED" : "is NOT KNOWN"}${reason ? `: ${reason}` : ""}.`;
+}
+
+interface Checked {
+  proof: Proof;
+  verdict: Verdict;
+}
+
+/** Read a record as bytes, its signature and its key, and check them. */
+function useChecked(uuid: string): { checked: Checked | null; fault: Fault | null } {
+  const [state, setState] = useState({ checked: null as Checked | null, fault: null as Fault | null });
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    const read = async () => {
+      const proof = await readProof(path("erasures", uuid), abort.signal);
+      setState({ checked: { proof, verdict: await check(uuid, proof) }, fault: null });
+    };
+    let timer = 0;
+    read().catch((error) => {
+      if (abort.signal.aborted) return;
+      setState((old) => ({ ...old, fault: error }));
+      if (passing(error)) timer = setTimeout(() => setTurn((last) => last + 1), POLL_MS);
+    });
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [uuid, turn]);
+  return state;
+}
+
+export function RecordPage({ uuid }: { uuid: string }) {
+  const { checked, fault } = useChecked(uuid);
+  const own = path("erasures", uuid);
+  return (
+    <>
+      <h1>Erasure record</h1>
+      {wrong(fault, own)}
+      {checked ? <Record uuid={uuid} {...checked} /> : !fault && <Skeleton />}
+    </>
+  );
+}
+
+/** What the browser says of the signature, before all that the record says. */
+function Signature({ verdict, name }: { verdict: Verdict; name: string }) {
+  if (verdict.result === "good")
+    return (
+      <p role="status">
+        <span class="result done">✓ signature checked in this browser</span>, with the key {bdi(name)} of the
+        service
+      </p>
+    );
+  if (verdict.result === "refused")
+    return (
+      <div class="fault" role="alert">
+        <p>
+          <strong>✗ REFUSED. This is no evidence.</strong> {bdi(verdict.why)}
+        </p>
+      </div>
+    );
+  if (verdict.result === "unsigned")
+    return (
+      <p>
+        <span class="result failed">✗ NOT signed</span> (no <code>[conductor]evidence_key_file</code>), so
+        nobody can prove that it was not changed.
+      </p>
+    );
+  return (
+    <p role="status">
+      <span class="result unknown">? signature not checked here</span>. {verdict.why} The lines below check
+      it.
+    </p>
+  );
+}
+
+/** Term and content of each row that has one. */
+const Facts = ({ rows }: { rows: [string, any][] }) => (
+  <dl class="facts">
+    {rows
+      .filter(([, content]) => content)
+      .map(([term, content]) => (
+        <>
+          <dt>{term}</dt>
+          <dd>{content}</dd>
+        </>
+      ))}
+  </dl>
+);
+
+function Record({ uuid, proof, verdict }: Checked & { uuid: string }) {
+  const { record } = proof;
+  const { disks = [], not_erased: left = [], run, step, node, issuer, ramdisk } = record;
+  // What is no record at all is refused, and has nothing to show.
+  if (!node?.uuid || !run || !step) return <Signature verdict={verdict} name="" />;
+  const machine = [node.manufacturer, node.model, node.serial && `serial number ${node.serial}`].filter(
+    Boolean,
+  );
+  return (
+    <>
+      <Signature verdict={verdict} name={issuer?.key ?? ""} />
+      <p class="says">
+        <Result result={record.result} /> {bdi(summary({ ...record, disks, not_erased: left }))}
+      </p>
+      <p>This is evidence of what the ramdisk did, and no certificate.</p>
+      <Facts
+        rows={[
+          [
+            "Machine",
+            <>
+              {nodeLink(node)} {bdi(machine.join(", "))}
+            </>,
+          ],
+          ["Made", wholeStamp(record.issued_at)],
+          [
+            "Asked for by",
+            run.requester && bdi(run.project ? `${run.requester}, project ${run.project}` : run.requester),
+          ],
+          ["Batch", <BatchOf record={record} />],
+          ["Run", run.uuid && link(path("nodes", run.node, "runs", run.uuid), verb(run.verb ?? "run"))],
+          [
+            "Step",
+            <>
+              {bdi(stepName(step))}, {wholeStamp(step.started_at)} to {wholeStamp(step.ended_at)}
+            </>,
+          ],
+          ["Conductor", issuer && bdi(`${issuer.host}, version ${issuer.version}`)],
+          ["Ramdisk", ramdisk?.agent_version && bdi(`agent ${ramdisk.agent_version}`)],
+          ["Key", issuer?.key && <code>{bdi(issuer.key)}</code>],
+          ["Fingerprint of the key", verdict.fingerprint && <code>SHA-256 {verdict.fingerprint}</code>],
+          ["SHA-256 of the record", verdict.sha256 && <code>{verdict.sha256}</code>],
+        ]}
+      />
+      <Chain record={record} sha256={verdict.sha256} />
+      <Disks disks={[...disks, ...left]} />
+      <Proofs uuid={uuid} proof={proof} />
+      <details>
+        <summary>All fields</summary>
+        <Tree of={record} />
+      </details>
+    </>
+  );
+}
+
+/** The batch in which its run was begun. */
+function BatchOf({ record: { run, step, issued_at: at } }: { record: Json }) {
+  const [batch, setBatch] = useState(null as Json | null);
+  useEffect(() => {
+    const abort = new AbortController();
+    const then = { since: step.started_at ?? at, before: at };
+    readBatches(then, new Set([run.requester]), null, new Map(), abort.signal).then(
+      (found) => setBatch(found.find(({ runs }) => runs.has(run.uuid))?.document ?? null),
+      () => undefined, // It is told by the run, too.
+    );
+    return () => abort.abort();
+  }, [run.uuid]);
+  return batch ? link(path("batches", batch.uuid), batch.name ?? "batch") : <>none is known</>;
+}
+
+/** The records of this node before and after it, and whether the chain holds. */
+function Chain({ record, sha256 }: { record: Json; sha256: string }) {
+  const list = `/v1/erasures?${new URLSearchParams({ node: record.node.uuid, limit: "1000" })}`;
+  const { body } = useDocument(list);
+  if (!body) return null;
+  const records: Json[] = body.erasures;
+  const at = records.findIndex(({ uuid }) => uuid === record.uuid);
+  const wanted = record.previous?.replace("sha256:", "");
+  const before = records.find((other) => other.sha256 === wanted);
+  const after = records[at - 1];
+  const one = (other: Json) => (
+    <>
+      {link(path("erasures", other.uuid), other.result)} {wholeStamp(other.at)}
+    </>
+  );
+  return (
+    <Facts
+      rows={[
+        [
+          "Record before",
+          before ? (
+            one(before)
+          ) : wanted && !body.next ? (
+            <strong class="danger">MISSING: SHA-256 {bdi(wanted)}</strong>
+          ) : (
+            !wanted && "none, it is the first of this node"
+          ),
+        ],
+        ["Record after", after ? one(after) : at === 0 && "none, it is the newest of this node"],
+        [
+          "The list",
+          sha256 && records[at] && records[at].sha256 !== sha256 && (
+            <strong class="danger">has another SHA-256 for this record</strong>
+          ),
+        ],
+      ]}
+    />
+  );
+}
+
+const Disks = ({ disks }: { disks: Json[] }) =>
+  disks.length > 0 && (
+    <List
+      label="Disks"
+      head={["Disk", "Serial number", "Result", "Level", "Method", "Tool", "Reason"]}
+      rows={disks.map((disk: Json) => [
+        disk.name,
+        disk.serial,
+        <Result result={disk.result} />,
+        disk.level,
+        disk.method,
+        disk.tools?.map((tool: Json) => (
+          <p>
+            {bdi([tool.name, tool.version].filter(Boolean).join(" "))}:{" "}
+            <code>{bdi([tool.command].flat().join(" "))}</code>
+            {tool.exit !== 0 && ` (exit status ${tool.exit})`}
+          </p>
+        )),
+        disk.why,
+      ])}
+    />
+  );
+
+/** The files that prove the record without the service, as one, and the lines that check them. */
+function Proofs({ uuid, proof: { record, bytes, signature, pem } }: { uuid: string; proof: Proof }) {
+  const own = path("erasures", uuid);
+  const key = record.issuer?.key;
+  const name = `erasure-${uuid.slice(0, 8)}`;
+  const files = [
+    [`${name}.json`, own],
+    ...(key
+      ? [
+          [`${name}.sig`, `${own}/signature`],
+          ["evidence-key.pem", path("erasures", "keys", String(key))],
+        ]
+      : []),
+  ] as [string, string][];
+  const lines = files.flatMap(([file, from]) => curl("GET", from, { file }).split("\n"));
+  const verify = `openssl pkeyutl -verify -pubin -inkey evidence-key.pem -rawin -in ${name}.json -sigfile ${name}.sig`;
+  const contents: [string, Uint8Array | null][] = [
+    [`${name}.json`, bytes],
+    [`${name}.sig`, signature],
+    ["evidence-key.pem", pem === null ? null : new TextEncoder().encode(pem)],
+    ["check.txt", key ? new TextEncoder().encode(`${verify}\n`) : null],
+  ];
+  const packed = () => zip(contents.filter((file): file is [string, Uint8Array] => file[1] !== null));
+  return (
+    <>
+      <h2>Check it</h2>
+      <div class="actions">
+        <button onClick={() => save(packed(), `${name}.zip`)}>Download {name}.zip</button>
+        <button onClick={() => print()}>Print</button>
+        <Curl path={own} />
+      </div>
+      {key && (
+        <>
+          <p>Without this page, in a shell:</p>
+          <pre tabindex={0}>{[...new Set(lines), verify].join("\n")}</pre>
+          <p>
+            Compare the key with your own copy.{" "}
+            <code>baremetal erasure verify --node {visible(nameOf(record.node))} --key FILE</code> also finds
+            missing records.
+          </p>
+        </>
+      )}
+    </>
+  );
+}
+
+/** Save a file. */
+function save(content: Blob, name: string) {
+  const anchor = document.createElement("a");
+  anchor.href = URL.createObjectURL(content);
+  anchor.download = name;
+  anchor.click();
+  setTimeout(() => URL.revokeObjectURL(anchor.href), 10_000);
+}
