@@ -16,6 +16,7 @@ import {
   type Values,
   valuesOf,
 } from "../state/sheet";
+import { small } from "../state/settings";
 import { type Fault } from "../wire/api";
 import { type Json } from "../wire/json";
 import { Confirm, NUMBER } from "./confirm";
@@ -322,7 +323,7 @@ function Columns({
   };
   const unused = columns.filter((name) => !name).length;
   return (
-    <details open={!fixed}>
+    <details open={!fixed && !small.value}>
       <summary>Columns{unused > 0 && `, ${unused} left out`}</summary>
       <Checkbox
         label="The first row has the names of the columns"

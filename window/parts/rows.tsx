@@ -24,7 +24,11 @@ export function Rows({
   fields: Kind[];
   columns: string[];
 }) {
-  const shown = fields.filter(({ name }) => columns.includes(name) && name !== "goal");
+  // `address` instead of `redfish_address`, as all rows have one driver.
+  const prefix = /^[a-z]+_/.exec(fields.find(({ required }) => required)?.name ?? "")?.[0] ?? "";
+  const shown = fields
+    .filter(({ name }) => columns.includes(name) && name !== "goal")
+    .map((field) => ({ ...field, label: field.label.replace(prefix, "") }));
   return (
     <div class="scroll" tabindex={0} role="region" aria-label="Machines">
       <table>
@@ -57,7 +61,7 @@ function Row({
   fields: Kind[];
 }) {
   const machine = row.value;
-  const { values, stage, goal, text, checks, state, made, uuid } = machine;
+  const { values, stage, goal, text, checks, state, made, tried, uuid } = machine;
   const [typing, setTyping] = useState(null as Values | null);
   const save = () => {
     const kept = Object.entries(typing ?? {}).filter(([, value]) => value.trim());
@@ -70,6 +74,7 @@ function Row({
     event.preventDefault(); // It would begin all rows.
     save();
   };
+  const wrong = stage === "failed" || stage === "wrong";
   const fixed = ["busy", "cleaning", "waiting", "discarded"].includes(stage);
   const correct = { label: "Correct", does: () => setTyping(values) };
   const discard = { label: "Discard", does: () => void work.discard(row) };
@@ -80,96 +85,107 @@ function Row({
   };
   const take = { label: "Take in", does: () => (work.put(row, { stage: "ready", text: "" }), work.judge()) };
   const anyway = { label: "Enroll anyway", does: () => (work.put(row, { allowed: true }), work.judge()) };
-  const exists = stage === "wrong" && text.includes(" has th");
+  const exists = stage === "wrong" && text.endsWith(" has this BMC.");
   const acts: Partial<Record<Machine["stage"], (typeof correct)[]>> = {
-    ready: [correct, made ? discard : leave],
+    ready: tried ? [again, correct, discard] : [correct, leave],
     wrong: [correct, ...(exists ? [anyway] : []), leave],
     left: [take],
     failed: [again, correct, discard],
   };
   const label = `Row ${number}`;
   return (
-    <tr data-stage={stage}>
-      <td data-label="Row">
-        {made ? (
-          <a href={href(path("nodes", uuid))} target="_blank" rel="noopener">
-            {number}
-          </a>
-        ) : (
-          String(number)
-        )}
-      </td>
-      {fields.map(({ name, label: title, secret: hidden }) => (
-        <td data-label={title}>
-          {typing ? (
-            <input
-              aria-label={`${label}: ${title}`}
-              {...hiding(hidden)}
-              value={typing[name] ?? ""}
-              onKeyDown={onKey}
-              onInput={typed((value) => setTyping({ ...typing, [name]: value }))}
-            />
-          ) : hidden ? (
-            values[name] && HIDDEN
+    <>
+      <tr data-stage={stage}>
+        <td data-label="Row">
+          {made ? (
+            <a href={href(path("nodes", uuid))} target="_blank" rel="noopener">
+              {number}
+            </a>
           ) : (
-            values[name] && bdi(values[name])
+            String(number)
           )}
         </td>
-      ))}
-      <td data-label="How far">
-        {fixed ? (
-          goal
-        ) : (
-          <select aria-label={`${label}: how far`} onChange={typed((next) => work.aim(row, next as Goal))}>
-            {GOALS.map((name) => (
-              <option value={name} selected={name === goal}>
-                {name}
-              </option>
+        {fields.map(({ name, label: title, secret: hidden }) => (
+          <td data-label={title}>
+            {typing ? (
+              <input
+                aria-label={`${label}: ${title}`}
+                {...hiding(hidden)}
+                value={typing[name] ?? ""}
+                onKeyDown={onKey}
+                onInput={typed((value) => setTyping({ ...typing, [name]: value }))}
+              />
+            ) : hidden ? (
+              values[name] && HIDDEN
+            ) : (
+              values[name] && bdi(values[name])
+            )}
+          </td>
+        ))}
+        <td data-label="How far">
+          {fixed ? (
+            goal
+          ) : (
+            <select aria-label={`${label}: how far`} onChange={typed((next) => work.aim(row, next as Goal))}>
+              {GOALS.map((name) => (
+                <option value={name} selected={name === goal}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          )}
+        </td>
+        <td data-label="Checks">
+          {checks
+            .filter((check) => CHECKS[check.name] || (check.status === "failed" && ofBmc(check)))
+            .map(({ name, status, text: says }) => (
+              <span class="check" title={visible(says)}>
+                <Result result={status} word={false} /> {CHECKS[name] ?? name}{" "}
+              </span>
             ))}
-          </select>
-        )}
-      </td>
-      <td data-label="Checks">
-        {checks
-          .filter((check) => CHECKS[check.name] || (check.status === "failed" && ofBmc(check)))
-          .map(({ name, status, text: says }) => (
-            <span class="check" title={visible(says)}>
-              <Result result={status} word={false} /> {CHECKS[name] ?? name}{" "}
-            </span>
-          ))}
-      </td>
-      <td data-label="State">
-        {stage === "failed" || stage === "wrong" ? (
-          <Result result="failed" word={false} />
-        ) : (
-          stage === "done" && <Result result="done" word={false} />
-        )}{" "}
-        {state ? (
-          <State state={state} />
-        ) : (
-          ["ready", "left", "waiting", "discarded"].includes(stage) && STAGES[stage]
-        )}{" "}
-        {text && <span class={stage === "failed" || stage === "wrong" ? "wrong" : "small"}>{bdi(text)}</span>}
-      </td>
-      <td class="actions">
-        {typing ? (
-          <>
-            <button type="button" onClick={save} aria-label={`${label}: Keep`}>
-              Keep
-            </button>
-            <button type="button" onClick={() => setTyping(null)} aria-label={`${label}: Back`}>
-              Back
-            </button>
-          </>
-        ) : (
-          (acts[stage] ?? []).map(({ label: word, does }) => (
-            <button type="button" onClick={does} aria-label={`${label}: ${word}`}>
-              {word}
-            </button>
-          ))
-        )}
-      </td>
-    </tr>
+        </td>
+        <td data-label="State">
+          {wrong ? (
+            <Result result="failed" word={false} />
+          ) : (
+            stage === "done" && <Result result="done" word={false} />
+          )}{" "}
+          {state ? (
+            <State state={state} />
+          ) : (
+            ["ready", "left", "waiting", "discarded"].includes(stage) && STAGES[stage]
+          )}{" "}
+          {text && !wrong && <span class="small">{bdi(text)}</span>}
+        </td>
+        <td>
+          <div class="actions">
+            {typing ? (
+              <>
+                <button type="button" onClick={save} aria-label={`${label}: Keep`}>
+                  Keep
+                </button>
+                <button type="button" onClick={() => setTyping(null)} aria-label={`${label}: Back`}>
+                  Back
+                </button>
+              </>
+            ) : (
+              (acts[stage] ?? []).map(({ label: word, does }) => (
+                <button type="button" onClick={does} aria-label={`${label}: ${word}`}>
+                  {word}
+                </button>
+              ))
+            )}
+          </div>
+        </td>
+      </tr>
+      {wrong && text && (
+        <tr class="why">
+          <td colSpan={fields.length + 5}>
+            <span class="wrong">{bdi(text)}</span>
+          </td>
+        </tr>
+      )}
+    </>
   );
 }
 

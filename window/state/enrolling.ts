@@ -159,7 +159,8 @@ export class Enrolling {
   /** Begin a row once more; one that erases what it did not before has to be confirmed. */
   again(row: Signal<Machine>) {
     const { goal, erases } = row.value;
-    if (goal === "available" && !erases) this.put(row, { stage: "ready", text: "" });
+    if (goal === "available" && !erases)
+      this.put(row, { stage: "ready", text: "This erases its disks: type the number of nodes first." });
     else this.start([row]);
   }
 
