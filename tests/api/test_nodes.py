@@ -174,7 +174,7 @@ def test_new_node_gets_the_operators_defaults(
 
 def test_a_chassis_can_be_named(api: Client, database: session.Database) -> None:
     known = str(uuid.uuid4())
-    database.write(lambda conn: resources.insert_chassis(conn, {"uuid": known}))
+    database.write(lambda conn: resources.CHASSIS.insert(conn, {"uuid": known}))
     answer = api.post("/v1/nodes", {"driver": "fake-hardware", "chassis_uuid": known})
     assert answer.json["chassis_uuid"] == known
 

@@ -78,7 +78,7 @@ def fill(database: Database) -> list[dict[str, Any]]:
     """Add the sample and return all rows as stored."""
     racks = [new_uuid(), new_uuid()]
     for uuid in racks:
-        database.write(lambda conn, uuid=uuid: resources.insert_chassis(conn, {"uuid": uuid}))  # type: ignore[misc]
+        database.write(lambda conn, uuid=uuid: resources.CHASSIS.insert(conn, {"uuid": uuid}))  # type: ignore[misc]
     for number in range(_ROWS):
         add_node(database, **sample(number, racks))
     return listed(database, {"include_children": True})

@@ -167,12 +167,12 @@ def test_an_edit_of_no_node_is_not_found(database: Database) -> None:
 
 def test_changes_of_one_chassis_follow_each_other(database: Database) -> None:
     uuid = new_uuid()
-    database.write(lambda conn: resources.insert_chassis(conn, {"uuid": uuid, "extra": {}}))
+    database.write(lambda conn: resources.CHASSIS.insert(conn, {"uuid": uuid, "extra": {}}))
 
     def append(number: int) -> None:
         def work(conn: Connection) -> None:
-            before = resources.get_chassis(conn, uuid, lock_row=True)
-            resources.update_chassis(
+            before = resources.CHASSIS.get(conn, uuid, lock_row=True)
+            resources.CHASSIS.update(
                 conn, uuid, {"extra": {**before["extra"], str(number): number}}
             )
 
@@ -180,32 +180,32 @@ def test_changes_of_one_chassis_follow_each_other(database: Database) -> None:
 
     with ThreadPoolExecutor(5) as pool:
         list(pool.map(append, range(20)))
-    row = database.read(lambda conn: resources.get_chassis(conn, uuid))
+    row = database.read(lambda conn: resources.CHASSIS.get(conn, uuid))
     assert sorted(row["extra"].values()) == list(range(20))
 
 
 def test_a_chassis_with_nodes_stays(database: Database) -> None:
     uuid = new_uuid()
-    database.write(lambda conn: resources.insert_chassis(conn, {"uuid": uuid, "extra": {"row": 7}}))
+    database.write(lambda conn: resources.CHASSIS.insert(conn, {"uuid": uuid, "extra": {"row": 7}}))
     add_node(database, chassis_uuid=uuid)
     with pytest.raises(errors.InvalidRequest, match="still has nodes"):
-        database.write(lambda conn: resources.delete_chassis(conn, uuid))
-    assert database.read(lambda conn: resources.get_chassis(conn, uuid))["extra"] == {"row": 7}
+        database.write(lambda conn: resources.CHASSIS.delete(conn, uuid))
+    assert database.read(lambda conn: resources.CHASSIS.get(conn, uuid))["extra"] == {"row": 7}
 
 
 def test_a_chassis_is_changed_listed_and_removed(database: Database) -> None:
     uuid = new_uuid()
-    database.write(lambda conn: resources.insert_chassis(conn, {"uuid": uuid}))
+    database.write(lambda conn: resources.CHASSIS.insert(conn, {"uuid": uuid}))
     with pytest.raises(errors.Duplicate, match=f"A chassis with uuid {uuid}"):
-        database.write(lambda conn: resources.insert_chassis(conn, {"uuid": uuid}))
-    database.write(lambda conn: resources.update_chassis(conn, uuid, {"description": "left"}))
-    rows = database.read(lambda conn: resources.chassis_page(conn, columns=("description",)))
+        database.write(lambda conn: resources.CHASSIS.insert(conn, {"uuid": uuid}))
+    database.write(lambda conn: resources.CHASSIS.update(conn, uuid, {"description": "left"}))
+    rows = database.read(lambda conn: resources.CHASSIS.page(conn, columns=("description",)))
     assert rows == [{"description": "left"}]
-    database.write(lambda conn: resources.delete_chassis(conn, uuid))
+    database.write(lambda conn: resources.CHASSIS.delete(conn, uuid))
     for act in (
-        resources.get_chassis,
-        resources.delete_chassis,
-        lambda conn, key: resources.update_chassis(conn, key, {}),
+        resources.CHASSIS.get,
+        resources.CHASSIS.delete,
+        lambda conn, key: resources.CHASSIS.update(conn, key, {}),
     ):
         with pytest.raises(errors.ChassisNotFound):
             database.write(lambda conn, act=act: act(conn, uuid))  # type: ignore[misc]

@@ -366,13 +366,13 @@ def test_shards_are_counted(database: Database) -> None:
 def add_template(database: Database, name: str, **values: Any) -> str:
     """Insert a template and return its UUID."""
     row = {"uuid": new_uuid(), "name": name, "steps": [STEP], **values}
-    database.write(lambda conn: resources.insert_template(conn, row))
+    database.write(lambda conn: resources.DEPLOY_TEMPLATES.insert(conn, row))
     return str(row["uuid"])
 
 
 def get_template(database: Database, ident: str) -> dict[str, Any]:
     """Return a template."""
-    return database.read(lambda conn: resources.get_template(conn, ident))
+    return database.read(lambda conn: resources.DEPLOY_TEMPLATES.get(conn, ident))
 
 
 def named(database: Database, *names: str) -> list[StoredTemplate]:
@@ -405,7 +405,7 @@ def test_pages_walk_the_templates_in_one_order_everywhere(
 
     def page(marker: str | None) -> list[dict[str, Any]]:
         more: dict[str, Any] = {"sort": sort, "direction": direction, "marker_id": marker}
-        return database.read(lambda conn: resources.template_page(conn, limit=2, **more))
+        return database.read(lambda conn: resources.DEPLOY_TEMPLATES.page(conn, limit=2, **more))
 
     walked: list[str] = []
     marker = None
@@ -423,9 +423,9 @@ def test_changes_of_one_template_follow_each_other(database: Database) -> None:
 
     def append(number: int) -> None:
         def work(conn: Connection) -> None:
-            before = resources.get_template(conn, uuid, lock_row=True)
+            before = resources.DEPLOY_TEMPLATES.get(conn, uuid, lock_row=True)
             steps = [*before["steps"], {**STEP, "priority": number}]
-            resources.update_template(conn, uuid, {"steps": steps})
+            resources.DEPLOY_TEMPLATES.update(conn, uuid, {"steps": steps})
 
         database.write(work)
 

@@ -301,12 +301,12 @@ def test_many_rows_and_every_family(reopen: Reopen, monkeypatch: pytest.MonkeyPa
         database_rows.add_node(plain, driver_info=VALUE, name=f"n{place}")
     args = [{"interface": "deploy", "step": "x", "args": VALUE, "priority": 1}]
     template = {"uuid": database_rows.new_uuid(), "name": "CUSTOM_T", "steps": args, "extra": {}}
-    plain.write(lambda conn: resources.insert_template(conn, template))
+    plain.write(lambda conn: resources.DEPLOY_TEMPLATES.insert(conn, template))
     done = {one.table: (one.found, one.done) for one in reencryption.run(database)}
     assert done["nodes"] == (5, 5)
     assert done["deploy_templates"] == (1, 1)
     assert "s3cret" not in stored(database, models.deploy_templates, "steps")[0][0]
-    found = database.read(lambda conn: resources.get_template(conn, "CUSTOM_T"))
+    found = database.read(lambda conn: resources.DEPLOY_TEMPLATES.get(conn, "CUSTOM_T"))
     assert found["steps"] == args
 
 

@@ -303,7 +303,7 @@ def book(rig: ConductorFixture, name: str, *steps: str, **values: Any) -> str:
         "extra": {},
         **values,
     }
-    rig.database.write(lambda conn: resources.insert_runbook(conn, row))
+    rig.database.write(lambda conn: resources.RUNBOOKS.insert(conn, row))
     return str(row["uuid"])
 
 
@@ -467,7 +467,7 @@ def test_a_runbook_without_a_ramdisk_asks_nothing_of_one(
     one = node(rig)
     with pytest.raises(errors.InvalidRequest, match="deploy_kernel"):
         rig.act("provide", one)
-    rig.database.write(lambda conn: resources.delete_runbook(conn, uuid))
+    rig.database.write(lambda conn: resources.RUNBOOKS.delete(conn, uuid))
     book(rig, "wipe", "power.cycle")
     rig.act("provide", one)
     rig.reaches(one, "available")
@@ -508,7 +508,7 @@ def test_a_conductor_that_is_started_again_goes_on_with_the_runbook(
     one = node(rig, fake_async_steps=["bios.factory_reset"], fake_step_seconds=3600)
     assert rig.act("provide", one)["provision_state"] == "clean wait"
     rig.bury()
-    rig.database.write(lambda conn: resources.delete_runbook(conn, uuid))
+    rig.database.write(lambda conn: resources.RUNBOOKS.delete(conn, uuid))
     again = build(sqlite_database, **conf)
     again.ring(one)
     again.reaches(one, "available")

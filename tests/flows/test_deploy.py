@@ -272,7 +272,7 @@ def teach(rig: ConductorFixture, **templates: list[Json]) -> None:
     """Add deploy templates: their names and steps."""
     for place, (name, steps) in enumerate(templates.items()):
         row = {"uuid": f"00000000-0000-4000-8000-{place:012}", "name": name, "steps": steps}
-        rig.database.write(lambda conn, row=row: resources.insert_template(conn, row))  # type: ignore[misc]
+        rig.database.write(lambda conn, row=row: resources.DEPLOY_TEMPLATES.insert(conn, row))  # type: ignore[misc]
 
 
 def node_with(
@@ -343,7 +343,7 @@ def test_a_template_goes_before_the_driver(rig: ConductorFixture) -> None:
     assert deployed(rig, node_with(rig, "CUSTOM_A")) == DRIVERS[:2]
     teach_last = [step("deploy.write_image", 101)]
     rig.database.write(
-        lambda c: resources.update_template(
+        lambda c: resources.DEPLOY_TEMPLATES.update(
             c, "00000000-0000-4000-8000-000000000000", {"steps": teach_last}
         )
     )
@@ -465,7 +465,7 @@ def test_a_deployment_notes_what_it_took_up_and_the_next_forgets_it(rig: Conduct
     info = row["driver_internal_info"]
     assert info["deploy_templates"] == [{"name": "CUSTOM_A", "steps": [raid(90)]}]
     assert (info["user_deploy_steps"], info["deploy_steps"][1]) == ([], raid(90))
-    rig.database.write(lambda conn: resources.delete_template(conn, "CUSTOM_A"))
+    rig.database.write(lambda conn: resources.DEPLOY_TEMPLATES.delete(conn, "CUSTOM_A"))
     rig.ring(node)
     rig.reaches(node, "active")
     assert rig.started(node) == [DRIVERS[0], "raid.apply_configuration", *DRIVERS[1:]]
@@ -494,7 +494,7 @@ def test_after_any_death_the_deployment_goes_on_with_what_was_accepted(
         n = moment.number
         name = f"CUSTOM_{n}"
         row = {"uuid": f"00000000-0000-4000-8000-{n:012}", "name": name, "steps": [raid(90)]}
-        stage.database.write(lambda conn: resources.insert_template(conn, row))  # noqa: B023
+        stage.database.write(lambda conn: resources.DEPLOY_TEMPLATES.insert(conn, row))  # noqa: B023
         node = moment.die(lambda rig: node_with(rig, name), ask)  # noqa: B023
         _spoil(stage.database, row, change)
         again = moment.heir()
@@ -507,9 +507,9 @@ def _spoil(database: Database, row: Mapping[str, Any], change: str) -> None:
     """Make of a template one that no node could take up, or nothing at all."""
     bad = {"steps": [step("raid.nope", 5)]}
     if change == "edited":
-        database.write(lambda conn: resources.update_template(conn, row["uuid"], bad))
+        database.write(lambda conn: resources.DEPLOY_TEMPLATES.update(conn, row["uuid"], bad))
     else:
-        database.write(lambda conn: resources.delete_template(conn, row["uuid"]))
+        database.write(lambda conn: resources.DEPLOY_TEMPLATES.delete(conn, row["uuid"]))
 
 
 # -- what it costs ---------------------------------------------------------------------------
@@ -584,7 +584,7 @@ def test_the_agent_meets_the_template_as_it_was_accepted(rig: ConductorFixture) 
         fake_step_seconds=3600,
     )
     assert rig.call("deploy", node)["provision_state"] == "wait call-back"
-    rig.database.write(lambda conn: resources.delete_template(conn, "CUSTOM_A"))
+    rig.database.write(lambda conn: resources.DEPLOY_TEMPLATES.delete(conn, "CUSTOM_A"))
     rig.ring(node)
     rig.reaches(node, "active")
     assert "deploy.inject_files" in rig.started(node)

@@ -233,7 +233,7 @@ def rule(rig: ConductorFixture, *actions: Json, priority: int = 0, **more: Any) 
         "actions": list(actions),
         **more,
     }
-    rig.database.write(lambda conn: resources.insert_rule(conn, row))
+    rig.database.write(lambda conn: resources.INSPECTION_RULES.insert(conn, row))
     return str(row["uuid"])
 
 

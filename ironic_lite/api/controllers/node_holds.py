@@ -125,14 +125,7 @@ class Holds(expose.Controller):
         where.setdefault("ended", False)
         columns = (*query.fields, *(name for name in _NEEDED if name not in query.fields))
         rows = self.service.database.read(
-            lambda conn: hold_rows.page(
-                conn,
-                columns=columns,
-                where=where,
-                marker_id=query.marker,
-                direction=query.direction,
-                limit=query.limit,
-            )
+            lambda conn: hold_rows.page(conn, columns=columns, where=where, **query.place)
         )
         now = clock.now()
         for row in rows:

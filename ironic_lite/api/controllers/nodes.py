@@ -37,7 +37,7 @@ from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.core.options import Configuration
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import allocations, events, nodes, resources
+from ironic_lite.db.queries import allocations, events, nodes, paging, resources
 from ironic_lite.domain import fields, history, holds, node_locks, states
 from ironic_lite.domain.states import State
 
@@ -59,18 +59,16 @@ def read_page(
     """
     where = dict(query.where)
     host = where.pop("conductor", None)
-    marker = query.marker
+    place = query.place
     if host is not None:
         where["uuids"] = _owned_nodes(conn, service, query, where, host)
-        marker = None
+        place["marker_id"] = None
     return nodes.parts(
         conn,
         columns=plan.columns,
         where=where,
-        marker_id=marker,
         sort=query.sort,
-        direction=query.direction,
-        limit=query.limit,
+        **place,
         texts=plan.texts,
         with_traits="traits" in plan.computed,
     )
@@ -88,17 +86,10 @@ def _owned_nodes(
     if where.get("conductor_group", mine[0].group) != mine[0].group:
         return []
     found: list[str] = []
-    marker, owners = query.marker, membership.Ring(members)
+    owners = membership.Ring(members)
+    place: paging.Place = {**query.place, "limit": _STRIDE}
     while len(found) < query.limit:
-        rows = nodes.page(
-            conn,
-            columns=_OWNED_BY,
-            where=among,
-            marker_id=marker,
-            sort=query.sort,
-            direction=query.direction,
-            limit=_STRIDE,
-        )
+        rows = nodes.page(conn, columns=_OWNED_BY, where=among, sort=query.sort, **place)
         found += [
             row["uuid"]
             for row in rows
@@ -106,7 +97,7 @@ def _owned_nodes(
         ]
         if len(rows) < _STRIDE:
             break
-        marker = rows[-1]["uuid"]
+        place["marker_id"] = rows[-1]["uuid"]
     return found[: query.limit]
 
 
@@ -489,7 +480,7 @@ class Nodes(expose.Controller):
         if not page.count and asked and request.access.allows("baremetal:chassis:get"):
             # An empty list would hide a mistyped UUID, which is worth a statement in this case.
             self.service.database.read(
-                lambda conn: resources.get_chassis(conn, query.where["chassis_uuid"])
+                lambda conn: resources.CHASSIS.get(conn, query.where["chassis_uuid"])
             )
         return pages.filled(request, query, shown.collection, page)
 
@@ -643,7 +634,7 @@ class Members(Nodes):
 
     def _chassis_uuid(self, ident: str) -> str:
         known = rules.uuid(ident, "chassis")
-        self.service.database.read(lambda conn: resources.get_chassis(conn, known))
+        self.service.database.read(lambda conn: resources.CHASSIS.get(conn, known))
         return known
 
 

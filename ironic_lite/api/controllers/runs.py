@@ -286,9 +286,7 @@ class Runs(expose.Controller):
                 node["uuid"],
                 columns=shown.columns,
                 where={**query.where, **own},
-                marker_id=query.marker,
-                direction=query.direction,
-                limit=query.limit,
+                **query.place,
             )
         )
         run_documents.add_places(self.service, request, shown, rows)
@@ -404,12 +402,7 @@ class FleetRuns(expose.Controller):
         else:
             rows = self.service.database.read(
                 lambda conn: fleet_runs.page(
-                    conn,
-                    columns=shown.columns,
-                    where=where,
-                    marker_id=query.marker,
-                    direction=query.direction,
-                    limit=query.limit,
+                    conn, columns=shown.columns, where=where, **query.place
                 )
             )
         run_documents.add_places(self.service, request, shown, rows)

@@ -80,13 +80,7 @@ def read(
 
     def read_page(conn: Connection) -> Page:
         parts = listing.parts(
-            conn,
-            columns=shown.columns,
-            where=where,
-            marker_id=query.marker,
-            sort=query.sort,
-            direction=query.direction,
-            limit=query.limit,
+            conn, columns=shown.columns, where=where, sort=query.sort, **query.place
         )
         return fill(parts, shown.key, show)
 

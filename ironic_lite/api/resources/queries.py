@@ -18,6 +18,7 @@ from ironic_lite import errors
 from ironic_lite.api.validation import rules
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.db.queries import paging
 from ironic_lite.domain import erasure_records, fields, states, verbs, vocabulary
 from ironic_lite.domain.states import State
 
@@ -257,6 +258,11 @@ class Query:
     direction: str
     where: JsonView
     given: Mapping[str, str]
+
+    @property
+    def place(self) -> paging.Place:
+        """The place of the page in its list, as functions of the database take it."""
+        return {"marker_id": self.marker, "direction": self.direction, "limit": self.limit}
 
 
 # -- arguments of each collection ------------------------------------------------------------

@@ -250,7 +250,7 @@ def _runbook_name(task: Task) -> tuple[str, str] | None:
 
 def _read_runbook(task: Task, ident: str, where: str) -> Runbook:
     def read(conn: Connection) -> tuple[Json, list[str]]:
-        return resources.get_runbook(conn, ident), nodes.get_traits(conn, task.node.uuid)
+        return resources.RUNBOOKS.get(conn, ident), nodes.get_traits(conn, task.node.uuid)
 
     try:
         row, known = task.runtime.database.read(read)

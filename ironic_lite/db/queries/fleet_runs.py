@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Unpack
 
 import sqlalchemy as sa
 
@@ -97,11 +97,9 @@ def page(
     *,
     columns: Sequence[str],
     where: RowView,
-    marker_id: str | None = None,
-    direction: str = "desc",
-    limit: int = 100,
+    **place: Unpack[paging.Place],
 ) -> list[Row]:
-    """Return a page of runs, the newest first unless ``direction`` is ``asc``.
+    """Return a page of 100 runs, the newest first unless ``place`` says otherwise.
 
     :param columns: of the run, and ``node_name``.
     :param where: columns of the run; ``since`` and ``before`` (its start), ``driver`` and
@@ -109,16 +107,9 @@ def page(
         the present owner or lessee; nodes that it may not see now have no name, driver or resource
         class), ``latest`` (True: only the newest run of each node), ``batch``
         (UUID).
-    :param marker_id: UUID of the last run of the page before.
     :raises errors.NotFound: no run that the owner may see is the marker.
     """
     listing = _OF_PROJECT if paging.OF_OWNER in where else LISTING
-    return listing.page(
-        conn,
-        columns=columns,
-        where=_of_few_nodes(conn, where),
-        marker_id=marker_id,
-        sort="started_at",
-        direction=direction,
-        limit=limit,
-    )
+    place = {"direction": "desc", "limit": 100, **place}
+    few = _of_few_nodes(conn, where)
+    return listing.page(conn, columns=columns, where=few, sort="started_at", **place)

@@ -6,7 +6,7 @@ import contextlib
 import datetime
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import sqlalchemy as sa
 
@@ -184,67 +184,31 @@ LISTING = paging.Listing(
 
 
 def page(
-    conn: Connection,
-    *,
-    columns: Sequence[str] | None,
-    where: RowView | None = None,
-    marker_id: str | None = None,
-    sort: str = "id",
-    direction: str = "asc",
-    limit: int = 1000,
-    with_traits: bool = False,
+    conn: Connection, *, with_traits: bool = False, **asked: Unpack[paging.Asked]
 ) -> list[Row]:
     """Return a page of nodes, as ``paging.Listing.page``.
 
-    :param where: any column (None: IS NULL; list: any of), or ``associated`` (bool: has an
-        instance_uuid), ``held`` (bool), ``sharded`` (bool), ``description_contains`` (text),
-        ``project`` (owner or lessee), ``uuids`` (list), ``include_children`` (bool). Nodes with a
-        parent are hidden unless include_children is true or parent_node is given.
-    :param marker_id: UUID of the last node of the page before.
+    Special filters of ``where`` are ``associated`` (bool: has an instance_uuid), ``held`` (bool),
+    ``sharded`` (bool), ``description_contains`` (text), ``project`` (owner or lessee), ``uuids``
+    (list), ``include_children`` (bool). Nodes with a parent are hidden unless include_children is
+    true or parent_node is given.
+
     :param with_traits: adds ``traits``, a sorted list, by the same statement.
     :raises errors.NotFound: no node is the marker.
     """
-    found = parts(
-        conn,
-        columns=columns,
-        where=where,
-        marker_id=marker_id,
-        sort=sort,
-        direction=direction,
-        limit=limit,
-        with_traits=with_traits,
-    )
+    found = parts(conn, with_traits=with_traits, **asked)
     return [row for some in found for row in some]
 
 
 def parts(
-    conn: Connection,
-    *,
-    columns: Sequence[str] | None,
-    where: RowView | None,
-    marker_id: str | None,
-    sort: str,
-    direction: str,
-    limit: int,
-    texts: Sequence[str] = (),
-    with_traits: bool = False,
+    conn: Connection, *, with_traits: bool = False, **asked: Unpack[paging.Asked]
 ) -> Generator[list[Row]]:
-    """Yield the nodes of `page` some at a time, as ``paging.Listing.parts``.
-
-    :param texts: JSON columns to return as their stored text.
-    """
-    names = COLUMNS if columns is None else columns
-    found = LISTING.parts(
-        conn,
-        columns=(*names, "traits") if with_traits else names,
-        where=_without_children(where or {}),
-        marker_id=marker_id,
-        sort=sort,
-        direction=direction,
-        limit=limit,
-        texts=texts,
-    )
-    with contextlib.closing(found):
+    """Yield the nodes of `page` some at a time, as ``paging.Listing.parts``."""
+    asked["where"] = _without_children(asked.get("where") or {})
+    if with_traits:
+        columns = asked.get("columns")
+        asked["columns"] = (*(COLUMNS if columns is None else columns), "traits")
+    with contextlib.closing(LISTING.parts(conn, **asked)) as found:
         for some in found:
             if with_traits:
                 for row in some:

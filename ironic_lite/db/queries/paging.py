@@ -11,7 +11,7 @@ import dataclasses
 import operator
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
@@ -266,6 +266,33 @@ __all__ = ["Bound", "Either", "Listing", "Switch", "any_of", "contains"]
 
 Shape = tuple[tuple[str, str], ...]
 
+
+class Place(TypedDict, total=False):
+    """Place of a page in a list: the marker, the direction (``asc`` or ``desc``) and the length.
+
+    ``marker_id`` is the marker column's value of the last row of the previous page; a row of
+    another project, node or portgroup than requested does not count.
+    """
+
+    marker_id: str | None
+    direction: str
+    limit: int
+
+
+class Asked(Place, total=False):
+    """Arguments of a page.
+
+    ``columns`` is None for all. ``where`` maps filters to values: of a special filter, or of a
+    column; None means IS NULL, a list any of its values. ``texts`` are JSON columns to leave as
+    their stored text, because decoding is the largest cost of a list of many rows.
+    """
+
+    columns: Sequence[str] | None
+    where: RowView | None
+    sort: str
+    texts: Sequence[str]
+
+
 # Long texts are ordered by their beginning, as MariaDB sorts by no more.
 _SORTED_LENGTH = 255
 # Rows read and processed at a time: few enough to stay in a processor's cache.
@@ -288,7 +315,17 @@ class Listing:
     marker: str = "uuid"
     more: Mapping[str, sa.ColumnElement[Any]] = dataclasses.field(default_factory=dict)
 
-    def page(
+    def page(self, conn: sa.Connection, **asked: Unpack[Asked]) -> list[Row]:
+        """Return up to ``limit`` rows after the marker, as column -> value.
+
+        NULL comes before every value, and rows of equal value are ordered by id; ``desc`` reverses
+        both. So the order is the same on every database.
+
+        :raises errors.NotFound: no row has this marker.
+        """
+        return [row for some in self.parts(conn, **asked) for row in some]
+
+    def parts(
         self,
         conn: sa.Connection,
         *,
@@ -299,45 +336,6 @@ class Listing:
         direction: str = "asc",
         limit: int = 1000,
         texts: Sequence[str] = (),
-    ) -> list[Row]:
-        """Return up to ``limit`` rows after the marker, as column -> value.
-
-        NULL comes before every value, and rows of equal value are ordered by id; ``desc`` reverses
-        both. So the order is the same on every database.
-
-        :param columns: None for all.
-        :param where: filter -> value: of a special filter, or of a column. None means IS NULL, a
-            list any of its values.
-        :param marker_id: the marker column's value of the last row of the previous page; a row of
-            another project, node or portgroup than requested does not count.
-        :param direction: ``asc`` or ``desc``.
-        :param texts: JSON columns to leave as their stored text, because decoding is the largest
-            cost of a list of many rows.
-        :raises errors.NotFound: no row has this marker.
-        """
-        found = self.parts(
-            conn,
-            columns=columns,
-            where=where or {},
-            marker_id=marker_id,
-            sort=sort,
-            direction=direction,
-            limit=limit,
-            texts=texts,
-        )
-        return [row for some in found for row in some]
-
-    def parts(
-        self,
-        conn: sa.Connection,
-        *,
-        columns: Sequence[str] | None,
-        where: RowView,
-        marker_id: str | None,
-        sort: str,
-        direction: str,
-        limit: int,
-        texts: Sequence[str] = (),
     ) -> Generator[list[Row]]:
         """Yield the rows of `page`, by the same one statement, some at a time.
 
@@ -345,7 +343,7 @@ class Listing:
         whole nodes, and most of their memory. ``conn`` must not be used otherwise meanwhile.
         """
         names = models.columns(self.table) if columns is None else tuple(columns)
-        shape, values = self._read_filters(where)
+        shape, values = self._read_filters(where or {})
         order = PageOrder(sort, direction == "desc", marker_id is not None, conn.dialect.name)
         chosen = tuple((name, name in texts) for name in names)
         values["limit_"] = limit
@@ -379,7 +377,7 @@ class Listing:
         """Return the number of rows for each combination of values, by one statement.
 
         :param by: columns.
-        :param where: as for `page`.
+        :param where: as in `Asked`.
         :param most: combinations; more are left out.
         :return: the values of ``by`` and the number, in no order.
         """
@@ -387,7 +385,7 @@ class Listing:
         return [tuple(row) for row in conn.execute(_count_by(self, by, shape, most), values)]
 
     def shape(self, where: RowView) -> tuple[Shape, Row]:
-        """Return the shape of filters for `matching`, and their values; ``where`` as for `page`."""
+        """Return the shape of filters for `matching`, and their values; ``where`` as in `Asked`."""
         return self._read_filters(where)
 
     def matching(self, statement: sa.Select[Any], shape: Shape) -> sa.Select[Any]:

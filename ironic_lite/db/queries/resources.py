@@ -209,13 +209,6 @@ CHASSIS = ResourceTable(
     lambda uuid: errors.ChassisNotFound(chassis=uuid),
     needed=_chassis_needed,
 )
-get_chassis, insert_chassis, update_chassis, delete_chassis = (
-    CHASSIS.get,
-    CHASSIS.insert,
-    CHASSIS.update,
-    CHASSIS.delete,
-)
-chassis_page = CHASSIS.page
 
 
 def _same_connector(row: Row) -> errors.Duplicate:
@@ -249,13 +242,6 @@ DEPLOY_TEMPLATES = ResourceTable(
     "deploy template",
     lambda ident: errors.DeployTemplateNotFound(template=ident),
 )
-get_template, insert_template, update_template, delete_template = (
-    DEPLOY_TEMPLATES.get,
-    DEPLOY_TEMPLATES.insert,
-    DEPLOY_TEMPLATES.update,
-    DEPLOY_TEMPLATES.delete,
-)
-template_page = DEPLOY_TEMPLATES.page
 
 _TEMPLATE = models.deploy_templates.c
 _TEMPLATES_NAMED = (
@@ -291,12 +277,7 @@ RUNBOOKS = ResourceTable(
     lambda ident: errors.RunbookNotFound(runbook=ident),
     filters={"project": paging.Bound(_PROJECT)},
 )
-get_runbook, insert_runbook, update_runbook, delete_runbook = (
-    RUNBOOKS.get,
-    RUNBOOKS.insert,
-    RUNBOOKS.update,
-    RUNBOOKS.delete,
-)
+get_runbook = RUNBOOKS.get
 
 
 # Queries on inspection rules, which act on the results of inspections.
@@ -317,12 +298,6 @@ INSPECTION_RULES = ResourceTable(
     lambda ident: errors.InspectionRuleNotFound(rule=ident),
     # The lists of a sensitive rule are null.
     more={name: _unless_sensitive(name) for name in ("actions", "conditions")},
-)
-get_rule, insert_rule, update_rule, delete_rule = (
-    INSPECTION_RULES.get,
-    INSPECTION_RULES.insert,
-    INSPECTION_RULES.update,
-    INSPECTION_RULES.delete,
 )
 
 _RULE_APPLIED = ("uuid", "priority", "sensitive", "conditions", "actions")

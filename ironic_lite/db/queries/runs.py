@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import sqlalchemy as sa
 
@@ -271,25 +271,16 @@ def page(
     *,
     columns: Sequence[str] | None = None,
     where: RowView | None = None,
-    marker_id: str | None = None,
-    direction: str = "desc",
-    limit: int = 100,
+    **place: Unpack[paging.Place],
 ) -> list[Row]:
-    """Return a page of a node's runs, the newest first unless ``direction`` is ``asc``.
+    """Return a page of 100 of a node's runs, the newest first unless ``place`` says otherwise.
 
     :param where: further columns, as in ``paging.Listing.page``.
-    :param marker_id: UUID of the last run of the page before.
     :raises errors.NotFound: no run is the marker.
     """
-    return LISTING.page(
-        conn,
-        columns=columns,
-        where={**(where or {}), "node_uuid": node_uuid},
-        marker_id=marker_id,
-        sort="id",
-        direction=direction,
-        limit=limit,
-    )
+    place = {"direction": "desc", "limit": 100, **place}
+    of_node = {**(where or {}), "node_uuid": node_uuid}
+    return LISTING.page(conn, columns=columns, where=of_node, **place)
 
 
 # -- steps -----------------------------------------------------------------------------------

@@ -70,14 +70,7 @@ class Erasures(expose.Controller):
         columns = (*query.fields, *(("uuid",) if "uuid" not in query.fields else ()))
         known = tuple(name for name in columns if name != "links")
         rows = self.service.database.read(
-            lambda conn: erasures_rows.page(
-                conn,
-                columns=known,
-                where=where,
-                marker_id=query.marker,
-                direction=query.direction,
-                limit=query.limit,
-            )
+            lambda conn: erasures_rows.page(conn, columns=known, where=where, **query.place)
         )
         shown = [{name: each.get(name) for name in query.fields} for each in rows]
         return pages.body(request, query, "erasures", shown, [each["uuid"] for each in rows])
