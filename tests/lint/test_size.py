@@ -14,12 +14,12 @@ from types import ModuleType
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
-    "ironic_lite.api": (13_500, 59),
+    "ironic_lite.api": (13_475, 59),
     "ironic_lite.checks": (1_315, 8),
     "ironic_lite.cmd": (2_010, 10),
     "ironic_lite.conductor": (9_255, 54),
     "ironic_lite.core": (4_865, 24),
-    "ironic_lite.db": (5_650, 35),
+    "ironic_lite.db": (5_560, 35),
     "ironic_lite.domain": (6_100, 35),
     "ironic_lite.drivers": (14_675, 67),
     "ironic_lite.errors": (415, 1),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 69_220, "tokens": 599_600, "files": 362, "small": 66, "single": 62}
+ALL = {"lines": 69_110, "tokens": 599_400, "files": 362, "small": 66, "single": 62}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 
