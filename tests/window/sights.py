@@ -61,6 +61,7 @@ def make(running: service.Service) -> Sights:
         {
             "fleet": "/v1/nodes",
             "fleet, filtered": f"/v1/nodes?{urllib.parse.urlencode(of_class)}&~q=look",
+            "map": "/v1/nodes?~map=class&~q=look",
             "node": "/v1/nodes/look-1",
             "failed node": "/v1/nodes/look-2/why",
             "run of a node": f"/v1/nodes/look-2/runs/{run}",

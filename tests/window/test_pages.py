@@ -69,7 +69,7 @@ LOST = """() => {
 
 STRANGE = "document.querySelectorAll('img, iframe, main script').length + ('hacked' in window)"
 HOSTILE_PAGES = (
-    *("fleet", "fleet, filtered", "node", "failed node", "run of a node"),
+    *("fleet", "fleet, filtered", "map", "node", "failed node", "run of a node"),
     *("ports of a node", "fields of a node", "history of a node", "holds of a node"),
     *("runs", "failed runs", "run", "batches", "batch", "steps"),
 )

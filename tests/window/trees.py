@@ -74,6 +74,7 @@ PAGES = {
     - img /Failed runs/
   - searchbox "Filter by name, state, serial number, address and other values"
   - combobox "Data"
+  - button "Map"
   - button "Enroll…"
   - 'button "Copy as curl: GET /v1/nodes"'
   - group "States":
@@ -90,6 +91,22 @@ PAGES = {
           - link "look-2"
         - gridcell "clean failed"
   - note: /\\d+ of \\d+ · sorted by need/
+""",
+    "map": """
+- main:
+  - heading "Fleet" [level=1]
+  - button "Map" [pressed]
+  - region "Map of the fleet":
+    - combobox "Group by"
+    - combobox "Show"
+    - group "Select by what the squares show":
+      - button /available 1/
+      - button /clean failed 1/
+    - listbox "Nodes on the map":
+      - option /look-1, .*, available/
+    - list "Nodes on the map, counted":
+      - listitem: /available/
+      - listitem: /no class/
 """,
     "states of a node": """
 - region "Console":

@@ -6,6 +6,7 @@ import { Bulk } from "../parts/bulk";
 import { covered, Menu } from "../parts/dialog";
 import { Checkbox, Select } from "../parts/fields";
 import { openEnroll } from "../parts/openers";
+import { lazy } from "../parts/lazy";
 import { Chips, clearFilters, QueryField, total, Views } from "../parts/query";
 import { LIST_MS, wrong } from "../parts/read";
 import { Table } from "../parts/table";
@@ -33,6 +34,8 @@ import { Fault, oneAtATime, pages, passing } from "../wire/api";
 import { curl } from "../wire/curl";
 
 export type Node = Record<string, any>;
+
+const FleetMap = lazy(async () => (await import("../parts/map")).FleetMap);
 
 const COLUMNS = [
   { key: "name", title: "Name", width: "minmax(9rem, 1fr)", cell: Name },
@@ -175,6 +178,8 @@ export function Fleet() {
     return () => removeEventListener("keydown", clear);
   }, []);
   useEffect(() => setFilter(query.toString()), [query.toString()]);
+  // A table that goes does not tell that the pointer has left it.
+  useEffect(() => setHeld(false), [!!view.map]);
   const { given: matches, fault } = useRemote(query);
   const found = useSearch(words, MOST_HITS);
   const known = useMemo(() => new Map(found.hits.map((hit) => [hit.uuid, hit])), [found]);
@@ -187,20 +192,26 @@ export function Fleet() {
       <h1 class="unseen">Fleet</h1>
       <Attention brief={!!(query.size || words)} /> <Views /> <Filters words={view.q ?? ""} /> <Chips />
       {wrong(failure)}
-      <Table
-        rows={rows.shown}
-        columns={columnsOf(view.cols)}
-        id={(node: Node) => node.uuid}
-        label="Nodes"
-        view={`${query}|${view.q ?? ""}`}
-        selected={selected}
-        onSelect={select}
-        onHold={setHeld}
-        sort={sort}
-        onSort={(key: string) => changeRoute({ "~sort": sort === key ? `-${key}` : key }, { replace: true })}
-        onCopy={(node: Node) => copy(curl("GET", path("nodes", nameOf(node))))}
-        onOpen={(node: Node) => go(nodeAddress(node))}
-      />
+      {view.map ? (
+        <FleetMap rows={rows.shown} />
+      ) : (
+        <Table
+          rows={rows.shown}
+          columns={columnsOf(view.cols)}
+          id={(node: Node) => node.uuid}
+          label="Nodes"
+          view={`${query}|${view.q ?? ""}`}
+          selected={selected}
+          onSelect={select}
+          onHold={setHeld}
+          sort={sort}
+          onSort={(key: string) =>
+            changeRoute({ "~sort": sort === key ? `-${key}` : key }, { replace: true })
+          }
+          onCopy={(node: Node) => copy(curl("GET", path("nodes", nameOf(node))))}
+          onOpen={(node: Node) => go(nodeAddress(node))}
+        />
+      )}
       {!rows.shown.length &&
         !failure &&
         matches !== NOT_YET &&
@@ -338,7 +349,7 @@ function ordered(rows: Node[], sort: string): Node[] {
 }
 
 function Filters({ words }: { words: string }) {
-  const { query } = route.value;
+  const { query, view } = route.value;
   return (
     <div class="filters">
       <QueryField words={words} />
@@ -349,7 +360,14 @@ function Filters({ words }: { words: string }) {
         onChange={(data_state) => changeRoute({ data_state })}
         choices={[["", "any"], ...DATA_STATES]}
       />
-      {!small.value && <Columns />} <button onClick={openEnroll}>Enroll…</button>
+      {!small.value && !view.map && <Columns />}
+      <button
+        aria-pressed={!!view.map}
+        onClick={() => changeRoute({ "~map": view.map ? "" : "name", "~color": "" })}
+      >
+        Map
+      </button>{" "}
+      <button onClick={openEnroll}>Enroll…</button>
       <Curl path={href("/v1/nodes", query).slice(1)} label="curl of these" />
     </div>
   );

@@ -42,7 +42,8 @@ export function QueryField({ words }: { words: string }) {
     else if (key === "Enter" && Object.keys(split(words).found).length) put(`${words} `);
     else if (key === "Escape" && offered.length) setOpen(false);
     else if (key === "Escape" && !field.value) field.blur();
-    else if (key === "Enter" || key === "ArrowDown") (document.querySelector(".grid") as any).focus();
+    else if (key === "Enter" || key === "ArrowDown")
+      (document.querySelector(".grid, .squares") as any)?.focus();
     else return;
     event.preventDefault();
     event.stopPropagation();

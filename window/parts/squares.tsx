@@ -72,6 +72,7 @@ export function Squares({
   const [frame, setFrame] = useState<Frame | null>(null);
   const all = useMemo(() => layout(width ? groups : [], width, HEIGHT), [groups, width]);
   const marks = useMemo(() => drawn(all), [all]);
+  const sums = useMemo(() => groups.map(({ squares }) => counted(squares) || "none"), [groups]);
   const { placed, cell } = all;
   const at = Math.max(
     0,
@@ -173,12 +174,12 @@ export function Squares({
           </div>
         )}
       </div>
-      {all.titles.map(({ title, squares, x, y, width: wide }) => (
+      {all.titles.map(({ title, squares, x, y, width: wide }, place) => (
         <span
           key={title}
           class="squares-title"
           aria-hidden="true"
-          title={`${visible(title)}: ${counted(squares)}`}
+          title={`${visible(title)}: ${sums[place]}`}
           style={{ left: `${x}px`, top: `${y}px`, width: `${wide}px` }}
           onClick={
             onSelect &&
@@ -188,7 +189,7 @@ export function Squares({
             })
           }
         >
-          {bdi(title)} {squares.length}
+          {bdi(title)} <span>{squares.length}</span>
         </span>
       ))}
       {named && (
@@ -197,9 +198,9 @@ export function Squares({
         </div>
       )}
       <ul class="unseen" aria-label={`${label}, counted`}>
-        {groups.map(({ title, squares }) => (
+        {groups.map(({ title }, place) => (
           <li>
-            {visible(title)}: {counted(squares) || "none"}
+            {visible(title)}: {sums[place]}
           </li>
         ))}
       </ul>

@@ -27,6 +27,7 @@ const FIELDS = [
   "instance_name",
   "instance_uuid",
   "data_state",
+  "health",
 ];
 const PAGE = 1000;
 /** More nodes than this are not held. */

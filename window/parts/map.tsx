@@ -1,0 +1,164 @@
+/** The map of the fleet: the nodes of the list as squares, by rack, switch or name. */
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { duration, now, since } from "../state/clock";
+import {
+  beginning,
+  chosen,
+  grouped,
+  type Grouping,
+  GROUPINGS,
+  markOf,
+  MEANINGS,
+  rackOf,
+  switchesOf,
+} from "../state/heat";
+import { fleet, named, type Node, select, selection } from "../state/nodes";
+import { changeRoute, go, route } from "../state/route";
+import { type Mark } from "../state/squares";
+import { type Fault, pages } from "../wire/api";
+import { Select } from "./fields";
+import { wrong } from "./read";
+import { Sign, Squares } from "./squares";
+import { nodeAddress } from "./text";
+
+const AGAIN_MS = 60_000;
+const NONE: Record<Grouping, string> = {
+  name: "no name",
+  rack: "no rack",
+  switch: "no switch",
+  class: "no class",
+  all: "all",
+};
+
+/** Groups that the list does not know, by the UUIDs of their nodes: read when they are asked for. */
+async function readGroups(by: Grouping, filter: string, abort: AbortSignal): Promise<Map<string, string>> {
+  const from = {
+    rack: [`/v1/nodes?fields=uuid,extra&limit=1000${filter}`, "nodes"],
+    switch: ["/v1/ports?fields=node_uuid,pxe_enabled,local_link_connection&limit=1000", "ports"],
+  } as Record<string, [string, string]>;
+  const [list, key] = from[by] ?? [];
+  const rows: Record<string, any>[] = [];
+  if (list && key) for await (const page of pages(list, key, abort)) rows.push(...page);
+  return by === "switch"
+    ? switchesOf(rows)
+    : new Map(rows.map(({ uuid, extra }) => [uuid, rackOf(extra)] as const));
+}
+
+function useGroups(by: Grouping) {
+  // Of a very large fleet the list has the nodes of the filter alone.
+  const filter = fleet.status.value === "partial" ? `&${route.value.query}` : "";
+  const [found, setFound] = useState({
+    by: "",
+    groups: new Map<string, string>(),
+    fault: null as Fault | null,
+  });
+  useEffect(() => {
+    if (by !== "rack" && by !== "switch") return undefined;
+    const abort = new AbortController();
+    const read = () =>
+      document.hidden ||
+      readGroups(by, filter, abort.signal).then(
+        (groups) => setFound({ by, groups, fault: null }),
+        (fault) => abort.signal.aborted || setFound((old) => ({ ...old, fault })),
+      );
+    read();
+    const timer = setInterval(read, AGAIN_MS);
+    return () => {
+      clearInterval(timer);
+      abort.abort();
+    };
+  }, [by, filter]);
+  return found;
+}
+
+/** @param props `rows`: the nodes that the filter shows */
+export function FleetMap({ rows }: { rows: Node[] }) {
+  const { view } = route.value;
+  const by = chosen(GROUPINGS, view.map);
+  const meaning = chosen(MEANINGS, view.color);
+  const { by: read, groups: known, fault } = useGroups(by);
+  const turn = fleet.slowTick.value;
+  const failed = fleet.failed.value;
+  const groups = useMemo(() => {
+    const shown = new Set(rows.map(({ uuid }) => uuid));
+    const groupOf: Record<Grouping, (node: Node) => string> = {
+      name: (node) => beginning(node.name ?? ""),
+      rack: (node) => known.get(node.uuid) ?? "",
+      switch: (node) => known.get(node.uuid) ?? "",
+      class: (node) => node.resource_class ?? "",
+      all: () => "",
+    };
+    const beside = { failedAt: (uuid: string) => failed.get(uuid)?.ended_at, now: now.peek() };
+    return grouped(
+      named().filter(({ uuid }) => shown.has(uuid)),
+      groupOf[by],
+      NONE[by],
+      (node) => markOf(meaning, node, beside),
+    );
+  }, [rows, turn, failed, by, meaning, known]);
+  const waits = (by === "rack" || by === "switch") && read !== by && !fault;
+  const about = (uuid: string) => {
+    const { provision_state: state, provision_updated_at: at } = fleet.nodes.get(uuid) ?? {};
+    return [meaning !== "state" && state, at && duration(since(at))].filter(Boolean).join(" · ");
+  };
+  return (
+    <section class="map" aria-label="Map of the fleet">
+      <div class="filters">
+        <Select
+          label="Group by"
+          value={by}
+          onChange={(map) => changeRoute({ "~map": map }, { replace: true })}
+          choices={GROUPINGS as unknown as [string, string][]}
+        />
+        <Select
+          label="Show"
+          value={meaning}
+          onChange={(color) => changeRoute({ "~color": color }, { replace: true })}
+          choices={MEANINGS as unknown as [string, string][]}
+        />
+        <Legend groups={groups} />
+      </div>
+      {wrong(fault)}
+      {waits ? (
+        <p role="status">Reading {by === "rack" ? "the racks" : "the ports"}…</p>
+      ) : (
+        groups.length > 0 && (
+          <Squares
+            groups={groups}
+            label="Nodes on the map"
+            selected={selection.value}
+            onSelect={select}
+            onPress={(uuid) => go(nodeAddress(fleet.nodes.get(uuid) ?? { uuid }))}
+            about={about}
+          />
+        )
+      )}
+    </section>
+  );
+}
+
+/** Each mark with its number; a press selects its nodes. */
+function Legend({ groups }: { groups: ReturnType<typeof grouped> }) {
+  const found = useMemo(() => {
+    const marks = new Map<string, Mark & { ids: string[] }>();
+    for (const { squares } of groups)
+      for (const { id, mark } of squares) {
+        const known = marks.get(mark.word);
+        if (known) known.ids.push(id);
+        else marks.set(mark.word, { ...mark, ids: [id] });
+      }
+    return [...marks.values()].sort((one, other) => other.ids.length - one.ids.length);
+  }, [groups]);
+  return (
+    <div class="chips" role="group" aria-label="Select by what the squares show">
+      {found.map((mark) => (
+        <button
+          title={`Select these ${mark.ids.length}`}
+          onClick={() => select(new Set([...selection.value, ...mark.ids]))}
+        >
+          <Sign mark={mark} /> {mark.word} {mark.ids.length}
+        </button>
+      ))}
+    </div>
+  );
+}
