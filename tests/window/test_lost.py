@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import re
 import time
@@ -473,6 +474,24 @@ def test_settings_of_one_tab_do_not_undo_those_of_another(
     other.get_by_label("Show times in UTC").check()
     stored = json.loads(other.evaluate('localStorage.getItem("ironic-lite")'))
     assert (stored["utc"], stored["views"]) == (True, {"mine": "#/v1/nodes"})
+
+
+@pytest.mark.own_context
+def test_part_that_comes_while_a_page_is_drawn_is_shown(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    held = held_back(page, "**/lists.js")
+    page.clock.install()
+    with page.expect_request("**/lists.js") as asked:
+        page.goto(to(live, "/v1/nodes"))
+    # Effects of what is drawn wait for a frame, and frames for the clock.
+    page.clock.pause_at(datetime.datetime.now() + datetime.timedelta(hours=1))
+    page.get_by_role("link", name="Doctor", exact=True).click()
+    page.get_by_role("img", name="Loading").first.wait_for()
+    held[0].continue_()
+    page.evaluate("async one => { await import(one); }", asked.value.url)
+    page.clock.resume()
+    page.get_by_role("heading", name="Doctor").wait_for()
 
 
 def test_hold_ends_at_the_time_of_the_zone_that_is_shown(

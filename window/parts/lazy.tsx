@@ -15,14 +15,18 @@ export function lazy<Props extends object>(load: () => Promise<ComponentType<Pro
   return function Lazy(props: Props) {
     const [failed, setFailed] = useState(false);
     const [, draw] = useState({});
+    const Drawn = Part;
     useEffect(() => {
-      if (Part) return;
-      read().then(
-        () => draw({}),
-        () => setFailed(true),
-      );
+      if (Drawn) return;
+      // It may have come between the drawing and this effect.
+      if (Part) draw({});
+      else
+        read().then(
+          () => draw({}),
+          () => setFailed(true),
+        );
     }, []);
-    if (Part) return <Part {...props} />;
+    if (Drawn) return <Drawn {...props} />;
     return failed ? <Unloaded /> : <Skeleton />;
   };
 }
