@@ -2,6 +2,7 @@
 import { type ComponentChildren, render } from "preact";
 import { useState } from "preact/hooks";
 import { STATES } from "./facts";
+import { Entries } from "./parts/activity";
 import { Bulk } from "./parts/bulk";
 import { Confirm } from "./parts/confirm";
 import { Menu } from "./parts/dialog";
@@ -17,6 +18,7 @@ import { Squares } from "./parts/squares";
 import { Ago, bdi, filters, nodeLink, Result, stamp, State } from "./parts/text";
 import { Curl } from "./parts/toasts";
 import { waves } from "./state/members";
+import { type Entry } from "./state/activity";
 import { select } from "./state/nodes";
 import { set } from "./state/settings";
 import { Fault } from "./wire/api";
@@ -146,6 +148,57 @@ const MEMBERS = "done failed refused starting running pending skipped aborted"
     result,
   }));
 
+const entry = (key: string, facts: Partial<Entry>): Entry => ({
+  key,
+  at: ago(Number(key)),
+  group: "changes",
+  node: { uuid: NODES[0]?.uuid ?? "", name: HOSTILE },
+  person: "ann",
+  process: null,
+  text: "",
+  changes: [],
+  failed: false,
+  inside: [],
+  ...facts,
+});
+
+const OF_RUN = {
+  uuid: "r1",
+  verb: "clean",
+  seconds: 360,
+  step: null,
+  error: null,
+  retry: false,
+  known: false,
+};
+const ENTRIES: Entry[] = [
+  entry("1", {
+    changes: [
+      { path: "extra/rack", old: null, new: HOSTILE },
+      { path: "driver_info", old_length: 300 },
+    ],
+  }),
+  entry("2", { person: null, process: "time-outs (c1)", text: "Power off → on" }),
+  entry("3", { group: "runs", run: { ...OF_RUN, state: "done" }, batch: { uuid: "b1", name: "nightly" } }),
+  entry("4", {
+    group: "runs",
+    failed: true,
+    run: {
+      ...OF_RUN,
+      state: "failed",
+      step: "deploy.erase_devices",
+      error: "The disk is read-only.",
+      retry: true,
+    },
+  }),
+  entry("5", {
+    group: "batches",
+    node: null,
+    batch: { uuid: "b1", name: "nightly" },
+    inside: [entry("6", { group: "runs", run: { ...OF_RUN, state: "running", seconds: null } })],
+  }),
+];
+
 /** A part in one of its states. */
 const Part = ({ name, children }: { name: string; children?: ComponentChildren }) => (
   <section aria-label={name}>
@@ -201,6 +254,11 @@ function Parts() {
   return (
     <>
       <h1>Parts of the window</h1>
+      <Part name="Activity">
+        <div class="activity">
+          <Entries entries={ENTRIES} fleet label="A day" />
+        </div>
+      </Part>
       <Part name="States">
         {[...Object.keys(STATES), null].map((state) => (
           <State key={state} state={state} />

@@ -41,7 +41,7 @@ def test_record_is_found_by_its_serial_number_and_its_lines_verify_it(
     table.get_by_role("link", name="show").click()
     expect(page.locator("p.says")).to_contain_text("1 disk of proof-1 erased, at the level purge.")
     expect(page.get_by_role("region", name="Disks")).to_contain_text("S-4711")
-    expect(page.locator(".tree").first).to_be_hidden()
+    expect(page.locator("details .tree").first).to_be_hidden()
     expect(page.get_by_text(CHECKED)).to_be_visible()
     with page.expect_download() as kept:
         page.get_by_role("button", name="Download").click()
@@ -113,7 +113,7 @@ def erased(live: service.Service, name: str) -> str:
     return str(shown["uuid"])
 
 
-@pytest.mark.parametrize("what", ["record", "signature", "answer"])
+@pytest.mark.parametrize("what", ["record", "form", "signature", "answer"])
 def test_record_that_was_changed_is_refused(
     page: sync_api.Page, live: service.Service, faults: Faults, what: str
 ) -> None:
@@ -121,6 +121,9 @@ def test_record_that_was_changed_is_refused(
     if what == "record":
         change = "UPDATE erasures SET statement = replace(statement, ?, ?) WHERE uuid = ?"
         write(live, change, '"purge"', '"clear"', uuid)
+    elif what == "form":
+        change = "UPDATE erasures SET statement = replace(statement, ?, ?) WHERE uuid = ?"
+        write(live, change, '"disks":[', '"node":7,"disks":{},"more":[', uuid)
     elif what == "signature":
         write(live, "UPDATE erasures SET signature = ? WHERE uuid = ?", "00" * 64, uuid)
     else:
@@ -132,6 +135,7 @@ def test_record_that_was_changed_is_refused(
     cold(page, live, f"/v1/erasures/{uuid}")
     expect(page.get_by_role("alert")).to_contain_text("REFUSED. This is no evidence.")
     expect(page.get_by_text(CHECKED)).to_have_count(0)
+    expect(page.locator("main")).not_to_contain_text("1 disk of")
     expect(page.get_by_role("status").filter(has_text="signature")).to_have_count(0)
 
 

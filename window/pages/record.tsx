@@ -1,6 +1,6 @@
 /** One erasure record: what it says, whether it is what was signed, and its proof as a file. For print, too. */
 import { useEffect, useState } from "preact/hooks";
-import { List, Skeleton, Tree, useDocument, wrong } from "../parts/read";
+import { Facts, List, Skeleton, Tree, useDocument, wrong } from "../parts/read";
 import { bdi, link, nodeLink, Result, wholeStamp } from "../parts/text";
 import { Curl } from "../parts/toasts";
 import { many, nameOf, stepName, verb, visible } from "../parts/words";
@@ -94,25 +94,26 @@ function Signature({ verdict, name }: { verdict: Verdict; name: string }) {
   );
 }
 
-/** Term and content of each row that has one. */
-const Facts = ({ rows }: { rows: [string, any][] }) => (
-  <dl class="facts">
-    {rows
-      .filter(([, content]) => content)
-      .map(([term, content]) => (
-        <>
-          <dt>{term}</dt>
-          <dd>{content}</dd>
-        </>
-      ))}
-  </dl>
-);
-
 function Record({ uuid, proof, verdict }: Checked & { uuid: string }) {
   const { record } = proof;
-  const { disks = [], not_erased: left = [], run, step, node, issuer, ramdisk } = record;
-  // What is no record at all is refused, and has nothing to show.
-  if (!node?.uuid || !run || !step) return <Signature verdict={verdict} name="" />;
+  const { run, step, node, issuer, ramdisk } = record;
+  const [disks, left] = [record.disks, record.not_erased].map(listed) as [Json[], Json[]];
+  const rest = (
+    <>
+      <Proofs uuid={uuid} proof={proof} />
+      <details>
+        <summary>All fields</summary>
+        <Tree of={record} />
+      </details>
+    </>
+  );
+  // What it says is worth nothing, and may be anything.
+  if (verdict.result === "refused" || !node?.uuid || !run || !step)
+    return (
+      <>
+        <Signature verdict={verdict} name="" /> {rest}
+      </>
+    );
   const machine = [node.manufacturer, node.model, node.serial && `serial number ${node.serial}`].filter(
     Boolean,
   );
@@ -124,7 +125,7 @@ function Record({ uuid, proof, verdict }: Checked & { uuid: string }) {
       </p>
       <p>This is evidence of what the ramdisk did, and no certificate.</p>
       <Facts
-        rows={[
+        of={[
           [
             "Machine",
             <>
@@ -132,35 +133,30 @@ function Record({ uuid, proof, verdict }: Checked & { uuid: string }) {
             </>,
           ],
           ["Made", wholeStamp(record.issued_at)],
-          [
-            "Asked for by",
-            run.requester && bdi(run.project ? `${run.requester}, project ${run.project}` : run.requester),
-          ],
+          ["Asked for by", run.project ? `${run.requester}, project ${run.project}` : run.requester],
           ["Batch", <BatchOf record={record} />],
-          ["Run", run.uuid && link(path("nodes", run.node, "runs", run.uuid), verb(run.verb ?? "run"))],
+          ["Run", run.uuid ? link(path("nodes", run.node, "runs", run.uuid), verb(run.verb ?? "run")) : null],
           [
             "Step",
             <>
               {bdi(stepName(step))}, {wholeStamp(step.started_at)} to {wholeStamp(step.ended_at)}
             </>,
           ],
-          ["Conductor", issuer && bdi(`${issuer.host}, version ${issuer.version}`)],
-          ["Ramdisk", ramdisk?.agent_version && bdi(`agent ${ramdisk.agent_version}`)],
-          ["Key", issuer?.key && <code>{bdi(issuer.key)}</code>],
-          ["Fingerprint of the key", verdict.fingerprint && <code>SHA-256 {verdict.fingerprint}</code>],
-          ["SHA-256 of the record", verdict.sha256 && <code>{verdict.sha256}</code>],
+          ["Conductor", issuer ? `${issuer.host}, version ${issuer.version}` : null],
+          ["Ramdisk", ramdisk?.agent_version ? `agent ${ramdisk.agent_version}` : null],
+          ["Key", issuer?.key ? <code>{bdi(issuer.key)}</code> : null],
+          ["Fingerprint of the key", verdict.fingerprint ? <code>SHA-256 {verdict.fingerprint}</code> : null],
+          ["SHA-256 of the record", verdict.sha256 ? <code>{verdict.sha256}</code> : null],
         ]}
       />
       <Chain record={record} sha256={verdict.sha256} />
       <Disks disks={[...disks, ...left]} />
-      <Proofs uuid={uuid} proof={proof} />
-      <details>
-        <summary>All fields</summary>
-        <Tree of={record} />
-      </details>
+      {rest}
     </>
   );
 }
+
+const listed = (value: unknown) => (Array.isArray(value) ? value : []);
 
 /** The batch in which its run was begun. */
 function BatchOf({ record: { run, step, issued_at: at } }: { record: Json }) {
@@ -184,7 +180,7 @@ function Chain({ record, sha256 }: { record: Json; sha256: string }) {
   if (!body) return null;
   const records: Json[] = body.erasures;
   const at = records.findIndex(({ uuid }) => uuid === record.uuid);
-  const wanted = record.previous?.replace("sha256:", "");
+  const wanted = String(record.previous ?? "").replace("sha256:", "");
   const before = records.find((other) => other.sha256 === wanted);
   const after = records[at - 1];
   const one = (other: Json) => (
@@ -194,23 +190,23 @@ function Chain({ record, sha256 }: { record: Json; sha256: string }) {
   );
   return (
     <Facts
-      rows={[
+      of={[
         [
           "Record before",
           before ? (
             one(before)
           ) : wanted && !body.next ? (
             <strong class="danger">MISSING: SHA-256 {bdi(wanted)}</strong>
-          ) : (
-            !wanted && "none, it is the first of this node"
+          ) : wanted ? null : (
+            "none, it is the first of this node"
           ),
         ],
-        ["Record after", after ? one(after) : at === 0 && "none, it is the newest of this node"],
+        ["Record after", after ? one(after) : at === 0 ? "none, it is the newest of this node" : null],
         [
           "The list",
-          sha256 && records[at] && records[at].sha256 !== sha256 && (
+          sha256 && records[at] && records[at].sha256 !== sha256 ? (
             <strong class="danger">has another SHA-256 for this record</strong>
-          ),
+          ) : null,
         ],
       ]}
     />
@@ -228,7 +224,7 @@ const Disks = ({ disks }: { disks: Json[] }) =>
         <Result result={disk.result} />,
         disk.level,
         disk.method,
-        disk.tools?.map((tool: Json) => (
+        listed(disk.tools).map((tool: Json) => (
           <p>
             {bdi([tool.name, tool.version].filter(Boolean).join(" "))}:{" "}
             <code>{bdi([tool.command].flat().join(" "))}</code>
@@ -277,8 +273,8 @@ function Proofs({ uuid, proof: { record, bytes, signature, pem } }: { uuid: stri
           <pre tabindex={0}>{[...new Set(lines), verify].join("\n")}</pre>
           <p>
             Compare the key with your own copy.{" "}
-            <code>baremetal erasure verify --node {visible(nameOf(record.node))} --key FILE</code> also finds
-            missing records.
+            <code>baremetal erasure verify --node {visible(nameOf(record.node ?? {}))} --key FILE</code> also
+            finds missing records.
           </p>
         </>
       )}

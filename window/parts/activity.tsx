@@ -184,7 +184,7 @@ function Days({ entries, fleet }: { entries: Entry[]; fleet: boolean }) {
   );
 }
 
-const Entries = ({ entries, fleet, label }: { entries: Entry[]; fleet: boolean; label: string }) => (
+export const Entries = ({ entries, fleet, label }: { entries: Entry[]; fleet: boolean; label: string }) => (
   <ol aria-label={label}>
     {entries.map((entry) => (
       <Line key={entry.key} entry={entry} fleet={fleet} />

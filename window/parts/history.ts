@@ -5,7 +5,7 @@ import { now } from "../state/clock";
 import { type FeedEvent, kindsOf } from "../state/kinds";
 import { path } from "../state/route";
 import { type Span } from "../state/spans";
-import { type Fault, get, pages } from "../wire/api";
+import { type Fault, get, pages, passing } from "../wire/api";
 import { Feed, followFrom } from "../wire/feed";
 import { type Json } from "../wire/json";
 
@@ -23,6 +23,8 @@ const AGAIN_MS = 3000;
 const RUN_FIELDS =
   "uuid,node_uuid,node_name,verb,state,requester,conductor,started_at,ended_at,error,retry_of";
 const BATCH_FIELDS = "uuid,name,state,waves,requester,created_at,ended_at,request";
+
+const [RUNS, BATCHES] = ["runs", "batches"];
 
 /** What is asked for; an empty text is no filter. */
 export interface Asked extends Span {
@@ -140,14 +142,24 @@ function useRuns(asked: Asked, events: FeedEvent[], floor: number | null, ready:
   const seen = useRef(0);
   const key = JSON.stringify([asked, floor]);
   useEffect(() => () => clearTimeout(timer.current), []);
-  useEffect(() => ended.current.clear(), [key]);
+  useEffect(() => {
+    ended.current.clear();
+    for (const list of [RUNS, BATCHES]) absent.current.delete(list);
+  }, [key]);
   useEffect(() => {
     seen.current = count;
     if (!ready || floor === null) return undefined;
     const abort = new AbortController();
     const span = { since: iso(floor), before: iso(before), node };
+    /** A list that the caller may not read, or that the service does not have, is asked for once. */
+    const unless = (list: string) => (error: unknown) => {
+      if (passing(error as Fault)) throw error;
+      absent.current.add(list);
+      return [];
+    };
     const read = async () => {
-      const runs = wanted && !asked.kind && !asked.run ? await readRuns(span, abort.signal) : [];
+      const listed = wanted && !asked.kind && !asked.run && !absent.current.has(RUNS);
+      const runs = listed ? await readRuns(span, abort.signal).catch(unless(RUNS)) : [];
       const known = new Set([...runs.map(({ uuid }) => uuid), ...absent.current]);
       const earlier = wanted ? untold(events, known) : [];
       for (const uuid of earlier.slice(-MOST_EARLIER_RUNS)) {
@@ -157,7 +169,9 @@ function useRuns(asked: Asked, events: FeedEvent[], floor: number | null, ready:
       }
       if (!abort.signal.aborted) setBeside((old) => ({ ...old, runs }));
       const people = new Set(runs.map(({ requester }) => requester));
-      const batches = await readBatches(span, people, node || null, ended.current, abort.signal);
+      const batches = absent.current.has(BATCHES)
+        ? []
+        : await readBatches(span, people, node || null, ended.current, abort.signal).catch(unless(BATCHES));
       if (!abort.signal.aborted) setBeside({ runs, batches });
     };
     const document = (from: string) =>
