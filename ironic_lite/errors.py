@@ -27,6 +27,8 @@ The branch tells a caller what to do, so branches are few::
     |  +- NodeLocked                    another operation holds the node's lock
     |  +- UnexpectedCount               a batch would have another number of nodes than expected
     |  +- NodeHeld                      an operator's hold blocks it: end the hold first
+    |  +- PowerUnread                   its BMC has not answered since its import
+    |  +- TrialImport                   it was imported while Ironic ran
     |  +- TooManyWebhooks, WebhookChanged
     |  +- ProjectLimit                  a project has as much of something as it may have
     |  +- KeyInUse                      a request with this Idempotency-Key is under way
@@ -488,6 +490,18 @@ class NodeHeld(Conflict):
         "Node {node} is held ({about}): {reason}. It blocks {block}, and so {operation}. End the "
         "hold with DELETE /v1/nodes/{node}/holds/{hold} first."
     )
+
+
+class PowerUnread(Conflict):
+    """A node that is only looked at is not released before its BMC has answered."""
+
+    text = "Its BMC has not answered here. GET /v1/doctor?node={node} says why."
+
+
+class TrialImport(Conflict):
+    """A hold of a trial never ends, because another service drives the machine."""
+
+    text = "Ironic ran when this node was imported. Import it again after the cut-over."
 
 
 class StepInDoubt(Conflict):

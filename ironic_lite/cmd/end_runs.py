@@ -129,7 +129,7 @@ def _hold_all(conn: Connection, reason: str) -> None:
     """Hold each node that is not held by an earlier call: its machine may have a newer life."""
     values = {"kind": _FREEZE, "reason": reason, "created_by": hold_rules.BY_RESTORE}
     columns = ("uuid", "name", *history.STANDING)
-    while page := holds.without(conn, values, columns=columns, limit=_NODES_AT_ONCE):
+    while page := holds.without(conn, values, {}, columns=columns, limit=_NODES_AT_ONCE):
         now = clock.now()
         rows = [
             {
@@ -250,7 +250,7 @@ def _end_some(conn: Connection, where: JsonView, reason: str) -> int:
     now, written = clock.now(), []
     values = {"ended_at": now, "ended_by": BY_RESTORE, "end_reason": reason}
     columns = ("uuid", *history.STANDING)
-    found = holds.begun_by(conn, BY_RESTORE, where, columns=columns, limit=_PAGE)
+    found = holds.such(conn, {"created_by": BY_RESTORE}, where, columns=columns, limit=_PAGE)
     for hold, node in found:
         if holds.end(conn, hold["uuid"], values):
             about = {**hold, "reason": reason}

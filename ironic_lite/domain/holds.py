@@ -1,8 +1,8 @@
 """Holds: typed reasons to leave a node alone, each with its own end. Pure.
 
 A hold has blocks, and each block refuses a class of operations: verbs, by their event, and the
-operations `POWER`, `REMOVAL` and `ALLOCATION`. A hold sets nothing on the node, and it stops
-nothing that is under way.
+operations `POWER`, `REMOVAL`, `ALLOCATION` and `ORDER`. A hold sets nothing on the node, and it
+stops nothing that is under way.
 """
 
 from __future__ import annotations
@@ -24,21 +24,29 @@ class Block(enum.StrEnum):
     USE = "use"
     VERBS = "verbs"
     POWER = "power"
+    MACHINE = "machine"
     FORGET = "forget"
 
 
 POWER, REMOVAL, ALLOCATION = "power change", "deletion of the node", "allocation"
-"""Operations beside verbs. Verbs are named by their events."""
+ORDER = "change of the machine"
+"""Operations beside verbs. Verbs are named by their events. An order is any other request that
+changes a machine, its BMC or its files."""
 
 MOST = 20
 """Largest number of holds in force on a node."""
 MOST_KEPT = 500
 """Largest number of ended holds that stay readable on a node."""
 
+OBSERVE, TRIAL = "observe", "trial"
+"""Kinds of nodes that are only looked at; only an import sets a trial, which never ends."""
+_LOOKING = (Block.VERBS, Block.POWER, Block.MACHINE, Block.FORGET)
 KINDS: Mapping[str, tuple[Block, ...]] = {
     "legal": (Block.ERASE, Block.FORGET),
     "hardware": (Block.USE,),
     "freeze": (Block.VERBS, Block.POWER, Block.FORGET),
+    OBSERVE: _LOOKING,
+    TRIAL: _LOOKING,
 }
 """Kinds that bring their blocks; holds of other kinds name theirs."""
 
@@ -54,6 +62,7 @@ REFUSED: Mapping[Block, frozenset[str]] = {
     Block.USE: _USES | {ALLOCATION},
     Block.VERBS: (_EVENTS - _SPARED) | {ALLOCATION},
     Block.POWER: frozenset({POWER}),
+    Block.MACHINE: frozenset({ORDER}),
     Block.FORGET: frozenset({REMOVAL}),
 }
 """The operations that each block refuses."""

@@ -377,6 +377,8 @@ def kind(state: State) -> Kind:
 
 ENDS_CHOSEN_DEPLOY = frozenset({State.MANAGEABLE, State.AVAILABLE})
 """States without an instance for which a deploy interface was chosen."""
+UNSYNCED = frozenset({State.ENROLL, State.ADOPTFAIL}) | of_kind(Kind.WAIT)
+"""States in which the power of a machine is not read regularly."""
 UNSTABLE = of_kind(Kind.BUSY, Kind.WAIT)
 """States that end without a request."""
 

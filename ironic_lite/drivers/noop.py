@@ -216,6 +216,8 @@ class NoopNetwork(base.Network):
     nothing.
     """
 
+    acts_on_switches = False
+
     def vif_list(self, task: base.Task) -> list[Json]:
         """Return the attached VIFs, those of ports first."""
         found = [vif_of(card) for card in _vif_cards(task)]

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import errno
 import hashlib
+import itertools
 import os
 import pathlib
 import re
@@ -266,14 +267,12 @@ class Left:
     """A file of a node, as it was when it was found.
 
     ``named``: its name is its node's secret, so the node shows whether it is still in use.
-    ``by_tftp``: it is below ``[pxe]tftp_root``, where other services may have files, too.
     """
 
     file: pathlib.Path
     node: str
     named: bool
     seen: tuple[int, int]
-    by_tftp: bool = False
 
 
 def of_nodes(before: float) -> list[Left]:
@@ -282,14 +281,13 @@ def of_nodes(before: float) -> list[Left]:
     :param before: seconds since the epoch; files written or named later are left out.
     """
     root, by_tftp = folder(), pathlib.Path(config.CONF.pxe.tftp_root)
-    places = dict.fromkeys((*by_tftp.glob("*/*"), *by_tftp.glob("*.conf")), True)
-    places |= dict.fromkeys((*root.glob("*/*"), *root.glob("*.conf")), False)
     found = []
-    for file in _existing_files(places):
+    paths = (place.glob(names) for place in {root, by_tftp} for names in ("*/*", "*.conf"))
+    for file in _existing_files(itertools.chain.from_iterable(paths)):
         stamp = seen(file, before)
         whose = stamp and _owner_of_file(file)
         if stamp and whose:
-            found.append(Left(file, *whose, stamp, places[file]))
+            found.append(Left(file, *whose, stamp))
     return found
 
 

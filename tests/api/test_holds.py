@@ -110,3 +110,17 @@ def test_wrong_kind_is_refused_in_words(callers: Callers, node: dict[str, Any]) 
     assert refused.status == 400
     said = "kind: must be a word of a-z, 0-9 and -, of 1 to 32 characters"
     assert said in refused.text
+
+
+def test_owner_releases_no_machine_early(callers: Callers, node: dict[str, Any]) -> None:
+    owner, admin = callers("admin", OWNER), callers("admin")
+    path = f"/v1/nodes/{node['uuid']}/holds"
+    body = {"kind": "observe", "reason": "x"}
+    assert owner.post(path, body).status == 403
+    assert owner.post("/v1/holds", {**body, "all": True}).status == 403
+    assert owner.post("/v1/holds", {**body, "nodes": [node["uuid"]]}).status == 403
+    held = admin.post(path, body).json["uuid"]
+    assert owner.delete(f"{path}/{held}?unread=true").status == 403
+    assert owner.post("/v1/holds/end", {**body, "all": True}).status == 403
+    assert callers("reader").post("/v1/holds", {**body, "all": True}).status == 403
+    assert admin.delete(f"{path}/{held}?unread=true").status == 204

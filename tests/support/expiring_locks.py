@@ -26,8 +26,8 @@ class LeasedTask(fake_task.FakeTask):
         self._answers = answers
         self.lost = False
 
-    def confirm_lock(self) -> None:
-        super().confirm_lock()
+    def confirm_lock(self, *, changes: bool = False) -> None:
+        super().confirm_lock(changes=changes)
         self.lost = self.lost or self.confirmed > self._answers
         if self.lost:
             raise errors.LockLost(node=self.node.uuid)

@@ -198,7 +198,7 @@ class FakeTask:
     def wake_after(self, seconds: float) -> None:
         self.timers.append(seconds)
 
-    def confirm_lock(self) -> None:
+    def confirm_lock(self, *, changes: bool = False) -> None:
         self.confirmed += 1
 
     @property

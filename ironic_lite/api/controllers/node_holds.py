@@ -8,6 +8,8 @@ cost no further statement. The conductor checks again under the node's lock.
 from __future__ import annotations
 
 import datetime
+import functools
+import uuid
 from http import HTTPStatus
 from typing import Any
 
@@ -73,6 +75,9 @@ def read_body(body: Any) -> Json:
     :raises errors.InvalidParameter, errors.MissingParameter: with the path of the value.
     """
     shapes.check("hold", body, "", "Schema error for hold")
+    if body["kind"] == holds.TRIAL:
+        reason = "only an import sets holds of the kind trial"
+        raise errors.InvalidParameter(path="kind", reason=reason)
     reason = rules.text(body["reason"].strip(), "reason", least=1, length=_LONGEST)
     until = body.get("until")
     return {
@@ -97,6 +102,7 @@ def _read_end(text: str) -> datetime.datetime:
     return at
 
 
+MANY = "baremetal:hold:many"
 _CREATE = "baremetal:node:hold:create"
 _NODE = ("uuid", *history.STANDING, *masking.TEXT_FIELDS)
 
@@ -139,6 +145,8 @@ class Holds(expose.Controller):
     def create(self, request: Request, ident: str) -> Json:
         """Hold a node; work that is under way goes on."""
         given = read_body(request.json)
+        if given["kind"] == holds.OBSERVE:
+            request.access.demand(MANY)
         named = (_CREATE, *request.access.written([f"{_CREATE}:{given['kind']}"]))
         node = node_lookup.fetch(self.service, request, ident, ("uuid",), rules=named)
         row: Json = {
@@ -164,8 +172,18 @@ class Holds(expose.Controller):
         return holds.document(shown, clock.now())
 
     @expose.expose("DELETE", "/nodes/{ident}/holds/{hold}", status=HTTPStatus.NO_CONTENT)
-    def end(self, request: Request, ident: str, hold: str, reason: str | None = None) -> None:
-        """End a hold; one that has ended stays as it is."""
+    def end(
+        self,
+        request: Request,
+        ident: str,
+        hold: str,
+        reason: str | None = None,
+        unread: bool = False,
+    ) -> None:
+        """End a hold; one that has ended stays as it is.
+
+        :param unread: end one of the kind observe although the power was never read.
+        """
         node = node_lookup.fetch(self.service, request, ident, ("uuid",))
         if not rules.uuid_like(hold):
             raise errors.NotFound(what="Hold", ident=hold)
@@ -180,14 +198,113 @@ class Holds(expose.Controller):
             if reason:
                 ended["end_reason"] = masking.mask_of_node(standing, prose=True)(reason)
             row = hold_rows.get(conn, node["uuid"], known)
+            if row["kind"] == holds.TRIAL:
+                raise errors.TrialImport
+            if row["kind"] == holds.OBSERVE:
+                request.access.demand(MANY)
+                if not unread and hold_rows.is_unread(conn, node["uuid"]):
+                    raise errors.PowerUnread(node=node["uuid"])
             if holds.document(row, at)["ended_at"] is None and hold_rows.end(conn, known, ended):
                 why = {**row, "reason": ended["end_reason"]}
                 events.add(conn, [_event(request, "hold_ended", why, standing)])
 
         idempotency.write_change(self.service, request, write)
 
+    @expose.expose("POST", "/holds", body=expose.WHOLE)
+    def create_many(self, request: Request) -> Json:
+        """Hold nodes that have no hold of this kind in force, by one transaction."""
+        shapes.check("holds", request.json, "", "Schema error for holds")
+        where, limit = self._selection(request)
+        given = read_body({name: request.json[name] for name in ("kind", "reason")})
+        same: Json = {
+            **dict.fromkeys(hold_rows.COLUMNS[1:]),
+            **given,
+            "created_at": clock.now(),
+            "created_by": request.who.user,
+            "project": request.who.project,
+        }
 
+        def write(conn: Connection) -> Json:
+            such = {"kind": same["kind"]}
+            found = hold_rows.without(conn, such, where, columns=_NODE, limit=limit + 1)
+            rows = [
+                {
+                    **same,
+                    "uuid": str(uuid.uuid4()),
+                    "node_uuid": node["uuid"],
+                    "reason": masking.mask_of_node(node, prose=True)(same["reason"]),
+                }
+                for node in found[:limit]
+            ]
+            if rows:
+                hold_rows.add_all(conn, rows)
+                pairs = zip(rows, found, strict=False)
+                events.add(conn, [_event(request, "hold_added", *pair) for pair in pairs])
+            return {"held": len(rows), "left": 0, "more": len(found) > limit}
+
+        return idempotency.write_change(self.service, request, write)
+
+    @expose.expose("POST", "/holds/end", body=expose.WHOLE)
+    def end_many(self, request: Request) -> Json:
+        """End holds of a kind on nodes, the oldest first, by one transaction.
+
+        Observed nodes whose power was never read are left, unless ``unread`` is true.
+        """
+        body = request.json
+        shapes.check("holds_end", body, "", "Schema error for the end of holds")
+        where, limit = self._selection(request)
+        if body["kind"] == holds.TRIAL:
+            raise errors.TrialImport
+        reason = rules.text(body["reason"].strip(), "reason", least=1, length=_LONGEST)
+        such, columns = {"kind": body["kind"]}, (*_NODE, "name")
+        careful = body["kind"] == holds.OBSERVE and not body.get("unread", False)
+        ended: Json = {"ended_at": clock.now(), "ended_by": request.who.user}
+
+        def write(conn: Connection) -> Json:
+            ask = functools.partial(hold_rows.such, conn, such, where, columns=columns)
+            found, told = ask(limit=limit + 1, unread=False if careful else None), []
+            for hold, node in found[:limit]:
+                why = masking.mask_of_node(node, prose=True)(reason)
+                if hold_rows.end(conn, hold["uuid"], {**ended, "end_reason": why}):
+                    told.append(_event(request, "hold_ended", {**hold, "reason": why}, node))
+            if told:
+                events.add(conn, told)
+            left = ask(limit=limit, unread=True) if careful else []
+            return {
+                "ended": len(told),
+                "left": hold_rows.count_unread(conn, such, where) if left else 0,
+                "more": len(found) > limit,
+                "nodes": [_left_node(node) for _, node in left],
+            }
+
+        return idempotency.write_change(self.service, request, write)
+
+    def _selection(self, request: Request) -> tuple[Json, int]:
+        """Return the condition of the nodes that a request for many names, and its limit.
+
+        :raises errors.InvalidParameter: it names none, or in two ways.
+        """
+        body = request.json
+        named = [name for name in _SELECTIONS if name in body]
+        if len(named) != 1:
+            reason = f"exactly one of {', '.join(_SELECTIONS)} says which nodes are meant"
+            raise errors.InvalidParameter(path=named[1] if named else "all", reason=reason)
+        where: Json = {}
+        if "nodes" in body:
+            found = node_lookup.named_nodes(self.service, request, body["nodes"])
+            where["uuid"] = [node["uuid"] for node in found]
+        elif "conductor_group" in body:
+            where["conductor_group"] = body["conductor_group"].lower()
+        return where, body.get("limit", shapes.MOST_HELD)
+
+
+_SELECTIONS = ("all", "conductor_group", "nodes")
 _NEEDED = ("uuid", "blocks", "until", "ended_at", *holds.PROJECTS)
+
+
+def _left_node(node: Json) -> Json:
+    why = errors.PowerUnread(node=node["name"] or node["uuid"])
+    return {"uuid": node["uuid"], "name": node["name"], "code": why.code, "text": why.message}
 
 
 def _event(request: Request, what: str, row: Json, node: Json) -> Json:

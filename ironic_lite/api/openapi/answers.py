@@ -22,6 +22,7 @@ TEXT_OR_NULL: Json = {"type": ["string", "null"]}
 
 
 FLAG: Json = {"type": "boolean"}
+_COUNT: Json = {"type": "integer", "minimum": 0}
 OBJECT: Json = {"type": "object"}
 
 
@@ -173,6 +174,24 @@ ROUTES: Mapping[str, Schemas] = {
         {"$ref": "#/components/schemas/NodesHolds"},
         takes=shapes.schema("hold"),
         refusals=(HTTPStatus.CONFLICT,),
+    ),
+    "POST /holds": Schemas(
+        _object_with_all(held=_COUNT, left=_COUNT, more=FLAG),
+        takes=shapes.schema("holds"),
+        refusals=(HTTPStatus.NOT_FOUND,),
+    ),
+    "POST /holds/end": Schemas(
+        _object_with_all(
+            ended=_COUNT,
+            left=_COUNT,
+            more=FLAG,
+            nodes={
+                "type": "array",
+                "items": _object_with_all(uuid=TEXT, name=TEXT_OR_NULL, code=TEXT, text=TEXT),
+            },
+        ),
+        takes=shapes.schema("holds_end"),
+        refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     ),
     "GET /nodes/{ident}/states": _WAITING_STATES,
     "GET /nodes/states": _STATES,

@@ -283,6 +283,13 @@ OWN_OTHER_RULES = (
     rule("metrics:get", READER, "Read the metrics of the whole service at /metrics."),
     rule("hold:list", ANY_READER, "List holds of the own project's nodes.", "GET /holds"),
     rule("hold:list_all", READER, "List the holds of all nodes."),
+    rule(
+        "hold:many",
+        MEMBER,
+        "Set and end holds of many nodes, and those of the kind observe.",
+        "POST /holds",
+        "POST /holds/end",
+    ),
     rule("run:list", ANY_READER, "List runs of the own project's nodes.", "GET /runs"),
     rule("run:list_all", READER, "List the runs of all nodes."),
     # Ironic needs no login for these routes either.

@@ -217,6 +217,7 @@ class NodeOrders:
             _caught(check_rest, order.name, node),
             _caught(self._check_driver, order, node),
             _caught(self._check_removal, node, held) if order.name == "delete" else None,
+            _caught(_refuse_held, node, held, holds.ORDER, order.name) if order.kind else None,
             _caught(guards.check_unlocked, node),
         )
         yield from filter(None, found)

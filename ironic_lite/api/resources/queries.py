@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.validation import rules
+from ironic_lite.api.validation import rules, shapes
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.queries import paging
@@ -54,6 +54,17 @@ def read_ident(value: str, path: str) -> str:
     """Read a UUID or a name."""
     rules.ident(value, path)
     return value
+
+
+def read_held(value: str, path: str) -> bool | str:
+    """Read a boolean, or the kind of a hold."""
+    try:
+        return rules.boolean(value, path)
+    except errors.InvalidParameter:
+        if re.fullmatch(shapes.KIND["pattern"], value):
+            return value
+        reason = f"{value!r:.64} is neither true nor false nor {shapes.KIND['description']}"
+        raise errors.InvalidParameter(path=path, reason=reason) from None
 
 
 def read_uuids(value: str, path: str) -> list[str]:
@@ -293,7 +304,7 @@ NODES = Resource(
         Filter("instance_name", 104, read_text),
         # Ironic does not have the next five.
         Filter("health", 109, read_health),
-        Filter("held", 1, rules.boolean),
+        Filter("held", 1, read_held),
         Filter("uuid", 1, read_uuids),
         Filter("data_state", 1, read_data_state),
         Filter("cause", 1, read_causes),

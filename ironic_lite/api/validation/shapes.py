@@ -84,6 +84,8 @@ MOST_STEPS = 1000
 step, and cannot be interrupted until a step waits."""
 
 _OBJECT = {"type": "object"}
+MOST_HELD = 1000
+"""Largest number of nodes whose holds one request sets or ends."""
 
 
 def text(pattern: str, words: str) -> Json:
@@ -175,6 +177,16 @@ _WAIVER = {
     "additionalProperties": False,
 }
 _MULTIPLE = {"enum": ["any", "all", "first", "last"]}
+_REASON = {"type": "string", "minLength": 1, "maxLength": 255}
+KIND = text(r"^[a-z0-9-]{1,32}\Z", "a word of a-z, 0-9 and -, of 1 to 32 characters")
+_MANY_HOLDS: Json = {
+    "kind": KIND,
+    "reason": _REASON,
+    "all": {"enum": [True]},
+    "conductor_group": {"type": "string", "maxLength": 255},
+    "nodes": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MOST_HELD},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MOST_HELD},
+}
 _CONDITION = {
     **_OPERATION,
     "properties": {**_OPERATION["properties"], "multiple": _MULTIPLE},
@@ -339,8 +351,8 @@ SCHEMAS: dict[str, Json] = {
     "hold": {
         "type": "object",
         "properties": {
-            "kind": text(r"^[a-z0-9-]{1,32}\Z", "a word of a-z, 0-9 and -, of 1 to 32 characters"),
-            "reason": {"type": "string", "minLength": 1, "maxLength": 255},
+            "kind": KIND,
+            "reason": _REASON,
             "until": {"type": ["string", "null"], "maxLength": 40},
             "blocks": {
                 "type": ["array", "null"],
@@ -351,11 +363,23 @@ SCHEMAS: dict[str, Json] = {
         "required": ["kind", "reason"],
         "additionalProperties": False,
     },
+    "holds": {
+        "type": "object",
+        "properties": _MANY_HOLDS,
+        "required": ["kind", "reason"],
+        "additionalProperties": False,
+    },
+    "holds_end": {
+        "type": "object",
+        "properties": {**_MANY_HOLDS, "unread": {"type": "boolean"}},
+        "required": ["kind", "reason"],
+        "additionalProperties": False,
+    },
     "data_state": {
         "type": "object",
         "properties": {
             "data_state": {"enum": [str(state) for state in DataState]},
-            "reason": {"type": "string", "minLength": 1, "maxLength": 255},
+            "reason": _REASON,
         },
         "required": ["data_state", "reason"],
         "additionalProperties": False,

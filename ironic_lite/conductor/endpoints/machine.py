@@ -83,7 +83,8 @@ class MachineEndpoints:
         with self.tasks.lock(context, node_uuid) as task:
             if target_raid_config:
                 task.driver.raid.validate_raid_config(task, target_raid_config)
-            order = BmcOperation("set the volumes wanted", {"order": "target_raid_config"})
+            facts = {"order": "target_raid_config"}
+            order = BmcOperation("set the volumes wanted", facts, machine=False)
             operations.at_once(
                 task, order, lambda task: _store_target_raid(task, target_raid_config)
             )
@@ -345,7 +346,9 @@ class NetworkEndpoints:
         with self.tasks.lock(context, node_uuid) as task:
             network = task.driver.network
             network.validate(task)
-            order = BmcOperation(f"attach the VIF {vif_info['id']}", facts)
+            order = BmcOperation(
+                f"attach the VIF {vif_info['id']}", facts, network.acts_on_switches
+            )
             operations.at_once(task, order, lambda task: network.vif_attach(task, vif_info))
 
     def vif_detach(self, context: Context, *, node_uuid: str, vif_id: str) -> None:
@@ -354,7 +357,7 @@ class NetworkEndpoints:
         with self.tasks.lock(context, node_uuid) as task:
             network = task.driver.network
             network.validate(task)
-            order = BmcOperation(f"detach the VIF {vif_id}", facts)
+            order = BmcOperation(f"detach the VIF {vif_id}", facts, network.acts_on_switches)
             operations.at_once(task, order, lambda task: network.vif_detach(task, vif_id))
 
 
@@ -390,6 +393,7 @@ class VendorEndpoints:
         looking = self.tasks.look(context, node_uuid)
         route = passthru.pick(looking.driver.vendor, passthru.NODE, vendor_method, http_method)
         if not route.lock:
+            operations.refuse_held(looking, _vendor_order(vendor_method, call))
             looking.driver.vendor.check_passthru(looking, vendor_method, call)
             return _vendor_answer(
                 route, getattr(looking.driver.vendor, vendor_method)(looking, call)
@@ -431,8 +435,7 @@ def _call_vendor_locked(task: Task, name: str, call: Call) -> Json:
     route = passthru.pick(vendor, passthru.NODE, name, call.verb)
     vendor.check_passthru(task, name, call)
     method = getattr(vendor, name)
-    facts = {"order": "vendor_passthru", "method": name, "verb": call.verb}
-    order = BmcOperation(f"call the vendor method {name}", facts)
+    order = _vendor_order(name, call)
     if not route.async_call:
         return _vendor_answer(
             route, operations.at_once(task, order, lambda task: method(task, call))
@@ -440,6 +443,11 @@ def _call_vendor_locked(task: Task, name: str, call: Call) -> Json:
     operations.begin_operation(task, order)
     task.hand_over(operations.carry_out, order, lambda task: method(task, call))
     return _vendor_answer(route, None)
+
+
+def _vendor_order(name: str, call: Call) -> BmcOperation:
+    facts = {"order": "vendor_passthru", "method": name, "verb": call.verb}
+    return BmcOperation(f"call the vendor method {name}", facts, call.verb != "GET")
 
 
 def _call_vendor_of_driver(driver: str, name: str, method: Any, call: Call) -> None:

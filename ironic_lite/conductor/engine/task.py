@@ -29,8 +29,9 @@ from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, JsonView, Row, RowView
 from ironic_lite.db.engine.session import Connection, Transactions
 from ironic_lite.db.queries import events, nodes, reports, runs
+from ironic_lite.db.queries import holds as hold_rows
 from ironic_lite.db.queries import ports as queries_ports
-from ironic_lite.domain import activities, fields, inspection, states
+from ironic_lite.domain import activities, fields, holds, inspection, states
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.drivers import registry
 from ironic_lite.drivers.base import POWER_OFF, REBOOT, SOFT_REBOOT, Agent, Driver
@@ -39,6 +40,7 @@ from ironic_lite.rpc.notifier import Notifier
 
 LOG = logging.getLogger(__name__)
 
+_AT_WORK = frozenset({Kind.BUSY, Kind.WAIT, Kind.HELD})
 _LONGEST_TIMER = 366 * 24 * 3600.0  # seconds: a timer must stay a date
 
 
@@ -70,6 +72,7 @@ class DriverView:
         self.transaction = transaction
         self._driver = driver
         self._lock = lock
+        self._admitted = False  # True once holds need not be asked about changes of the machine
 
     @property
     def driver(self) -> Driver:
@@ -174,9 +177,15 @@ class DriverView:
         """Sleep unless the service stops, then confirm the lock."""
         self._lock.pause(seconds, self.runtime.stopping)
 
-    def confirm_lock(self) -> None:
-        """Confirm the lock before a request to the machine."""
+    def confirm_lock(self, *, changes: bool = False) -> None:
+        """Confirm the lock before a request to the machine; see ``drivers.base.Task``."""
         self._lock.check()
+        if changes and not self._admitted:
+            self._refuse_change()
+            self._admitted = True
+
+    def _refuse_change(self) -> None:
+        """Refuse a change of the machine if a hold in force blocks it."""
 
     @property
     def lock_is_sure(self) -> bool:
@@ -298,6 +307,25 @@ class Task(DriverView):
         target = self.node.target_provision_state
         return State(target) if target else None
 
+    @property
+    def _has_work(self) -> bool:
+        """Return whether a run, a power change, an order or a clean-up has been admitted."""
+        node = self.node
+        return (
+            self.above is not None
+            or states.kind(self.state) in _AT_WORK
+            or bool(node.target_power_state or self.notes.order or self.notes.untidied)
+        )
+
+    def _refuse_change(self) -> None:
+        unheld = self.held is not None and not self.held.has_hold
+        if unheld or self._has_work:
+            return
+        uuid, project = self.node.uuid, self.context.project
+        self.runtime.database.read(
+            lambda conn: hold_rows.refuse(conn, uuid, holds.ORDER, holds.ORDER, project)
+        )
+
     def choose_deploy(self, *, anew: bool = False) -> None:
         """Use the deploy interface that the node's own one chooses, if that one does not work.
 
@@ -339,6 +367,7 @@ class Task(DriverView):
         :raises errors.InvalidState: the table has no such transition.
         :raises errors.LockLost: another conductor now has the node.
         """
+        self._admitted = True
         before = self.state
         after = states.follow(before, event, node=self.node.uuid)
         target = states.target(before, after, self.goal, goal)
@@ -403,6 +432,7 @@ class Task(DriverView):
 
     def switch_power(self, target: str, timeout: float | None = None) -> None:
         """Switch the machine, after its parent or its children; see ``drivers.base.Task``."""
+        self._admitted = True  # another block of holds is asked about the power
         self.other_nodes.tie_power(self, target, timeout)
         power = self.driver.power
         if target in (REBOOT, SOFT_REBOOT):
@@ -419,6 +449,7 @@ class Task(DriverView):
 
         ``tasks.TaskRunner`` starts it when the endpoint has left the lock.
         """
+        self._admitted = True
         self.work = lambda task: flow(task, *args, **kwargs)
 
 

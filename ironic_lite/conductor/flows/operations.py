@@ -235,18 +235,27 @@ def _naming(role: str, uuid: str) -> Iterator[None]:
 class BmcOperation(NamedTuple):
     """One operation.
 
-    ``goal`` ends the sentence "Failed to ..."; ``facts`` go to the event.
+    ``goal`` ends the sentence "Failed to ..."; ``facts`` go to the event. One that is not about
+    the ``machine`` only stores something.
     """
 
     goal: str
     facts: JsonView
+    machine: bool = True
+
+
+def refuse_held(task: Task, order: BmcOperation) -> None:
+    """Refuse an operation on the machine if a hold in force blocks it."""
+    if order.machine:
+        admission.raise_first(admission.of_holds(task, holds.ORDER, order.goal))
 
 
 def begin_operation(task: Task, order: BmcOperation) -> None:
     """Record the operation, so that recovery after a lost conductor reports it.
 
-    :raises errors.Conflict: the request has started this operation before.
+    :raises errors.Conflict: a hold blocks it, or the request has started this operation before.
     """
+    refuse_held(task, order)
     task.journal.once()
     error_text.forget(task)
     task.notes.order = order.goal
@@ -276,8 +285,9 @@ def at_once(task: Task, order: BmcOperation, act: Callable[[Task], object]) -> A
     The client gets the error.
 
     :returns: the result of ``act``.
-    :raises errors.Conflict: the request has done this before.
+    :raises errors.Conflict: a hold blocks it, or the request has done this before.
     """
+    refuse_held(task, order)
     task.runtime.database.read(task.journal.refuse_again)
     result = act(task)
     task.journal.event("management", event="end", data=_shown_facts(order))

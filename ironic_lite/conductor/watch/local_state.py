@@ -271,9 +271,9 @@ def _row_urgency(row: JsonView) -> int:
 
 # Removal of files for machines that are no longer needed.
 #
-# These are all files of deleted nodes, and the media and images that other nodes no longer use. A
-# conductor keeps such files when a node moves away or the conductor is killed, and media contain an
-# agent's token.
+# These are all files of nodes that were deleted here, and the media and images that other nodes no
+# longer use. A conductor keeps such files when a node moves away or the conductor is killed, and
+# media contain an agent's token.
 #
 # A file stays as long as its node's notes name it, whichever conductor owns the node, and while the
 # node has a lock. Conductors may share folders. A dnsmasq entry for a card, even one that ignores
@@ -308,10 +308,10 @@ class FileCleanup:
     def _clean_page(self, found: Sequence[published.Left]) -> int:
         question = functools.partial(sweeps.notes, uuids={left.node for left in found})
         rows = {row["uuid"]: row for row in self._runtime.database.read(question)}
-        foreign = self._not_ours({left.node for left in found if left.by_tftp} - rows.keys())
+        foreign = self._not_ours({left.node for left in found} - rows.keys())
         gone = 0
         for left in found:
-            if left.by_tftp and left.node in foreign:
+            if left.node in foreign:
                 continue
             if not _may_use_file(left, rows.get(left.node)):
                 try:
@@ -323,7 +323,7 @@ class FileCleanup:
     def _not_ours(self, uuids: set[str]) -> set[str]:
         """Return which of the nodes without a row this service has not deleted, by its history.
 
-        Other services may have files below ``[pxe]tftp_root``.
+        Other services, and a database of another time, may have files in the same folders.
         """
         if not uuids:
             return set()
@@ -332,8 +332,11 @@ class FileCleanup:
     def _report_removed(self, found: Sequence[network.DnsmasqFile]) -> int:
         question = functools.partial(_nodes_of_files, found=found)
         rows, owners = self._runtime.database.read(question)
+        foreign = self._not_ours({told.node for told in found if told.node} - rows.keys())
         gone = 0
         for told in found:
+            if told.node in foreign:
+                continue
             owner = rows.get(str(owners.get(told.address) if told.address else told.node))
             if not self._still_meant(told, owner):
                 try:
@@ -349,6 +352,8 @@ class FileCleanup:
         """
         if owner is None or (told.node is not None and told.node != owner["uuid"]):
             return False
+        if owner["observed"]:
+            return True
         if told.node is None:
             return self._ownership.here(owner)
         return owner["reservation"] is not None or network.NOTE in str(
@@ -370,7 +375,12 @@ def _may_use_file(left: published.Left, row: sweeps.NodeNotes | None) -> bool:
     if row is None:
         return False
     notes = str(row["driver_internal_info"])
-    return not left.named or row["reservation"] is not None or left.file.name in notes
+    return (
+        row["observed"]
+        or not left.named
+        or row["reservation"] is not None
+        or left.file.name in notes
+    )
 
 
 # Sweep that keeps started consoles reachable at the conductor owning the node.

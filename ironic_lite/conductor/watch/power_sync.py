@@ -9,7 +9,8 @@ Many threads read power states at once without locks; only a difference takes a 
 are asked in a background queue of their own, and machines that did not answer last time in another
 one, so that others do not wait for them. If very many stop to answer at once, the sweep gives each
 of the rest less time. A machine that cannot be read for some rounds goes into maintenance with the
-fault ``power failure``. The maintenance ends automatically when it can be read again.
+fault ``power failure``, unless a hold leaves the machine alone. The maintenance ends automatically
+when it can be read again.
 """
 
 from __future__ import annotations
@@ -31,16 +32,13 @@ from ironic_lite.core import context
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.domain import failures, states
-from ironic_lite.domain.holds import POWER
-from ironic_lite.domain.states import State
+from ironic_lite.domain.holds import ORDER, POWER
 from ironic_lite.drivers import base, deadline
 from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
 FAULT = "power failure"
-SKIPPED = tuple(
-    sorted(map(str, {State.ENROLL, State.ADOPTFAIL, *states.of_kind(states.Kind.WAIT)}))
-)
+SKIPPED = tuple(sorted(map(str, states.UNSYNCED)))
 QUICK = 2.0
 """Seconds in which a healthy BMC answers; slower BMCs are asked in the background queue."""
 HASTY = 0.3
@@ -301,7 +299,7 @@ class PowerSync:
         if count <= limit:
             return
         with self._tasks.lock(self._who, node_uuid, patient=False, reserved=False) as task:
-            if not watched(task.node):
+            if not watched(task.node) or any(admission.of_holds(task, ORDER, FAULT)):
                 return
             reason = f"Power state could not be read {count} times in a row: {why.message}"
             task.node.maintenance = True

@@ -98,7 +98,7 @@ _FREE = sa.and_(
     _NODE.power_state.is_not(None),
     _NODE.maintenance.is_(sa.false()),
     _NODE.retired.is_(sa.false()),  # S4.13, also for one made available by other means
-    sa.not_(holds.refusing(ALLOCATION)),
+    _NODE.uuid.not_in(holds.nodes_refusing(ALLOCATION)),
 )
 _CANDIDATE = _NODE.uuid.in_(sa.bindparam("k_candidates", expanding=True, type_=sa.String))
 _OWNED = sa.or_(_NODE.owner == sa.bindparam("k_owner"), _NODE.lessee == sa.bindparam("k_owner"))

@@ -18,9 +18,11 @@ from ironic_lite.core.json_types import JsonView, Row, RowView
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
+from ironic_lite.db.queries.paging import unindexed
 from ironic_lite.db.tables import models
 from ironic_lite.domain import holds
 from ironic_lite.domain.holds import Block, Hold
+from ironic_lite.domain.states import UNSYNCED
 
 _HOLD = models.holds.c
 _NODE = models.nodes.c
@@ -48,7 +50,7 @@ _SELECT = (
     sa.select(*(_HOLD[name] for name in _READ))
     .where(_OF_NODE, IN_FORCE)
     .order_by(_HOLD.id)
-    .limit(2 * holds.MOST)  # a restore adds holds without this limit
+    .limit(2 * holds.MOST)  # requests for many nodes add holds without this limit
 )
 _OF_NODES = (
     sa.select(*(_HOLD[name] for name in _READ), _HOLD.node_uuid)
@@ -81,10 +83,10 @@ LISTING = paging.Listing(
 page = LISTING.page
 
 
-def refusing(operation: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a hold in force on a row of ``nodes`` refuses an operation."""
+def nodes_refusing(operation: str) -> sa.Select[tuple[str]]:
+    """Return the nodes with a hold in force that refuses an operation."""
     blocks = (_HOLD.blocks.like(f"%{one}%") for one in Block if operation in holds.REFUSED[one])
-    return sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE, sa.or_(*blocks))
+    return sa.select(_HOLD.node_uuid).where(IN_FORCE, sa.or_(*blocks))
 
 
 def in_force(conn: Connection, node_uuid: str, project: str | None) -> list[Hold]:
@@ -142,30 +144,57 @@ def add(conn: Connection, values: RowView) -> None:
     _INSERT.insert_all(conn, [{"owner": None, "lessee": None, **values}])
 
 
-def without(conn: Connection, values: RowView, *, columns: Sequence[str], limit: int) -> list[Row]:
-    """Return the first nodes without such a hold in force, in the order of their ids.
+def _chosen(where: JsonView) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions of nodes: their owner or conductor_group, or ``uuid``, a list."""
+    return [
+        _NODE[name].in_(value) if name == "uuid" else _NODE[name] == value
+        for name, value in where.items()
+    ]
 
-    :param values: kind, reason and created_by of the hold.
+
+def without(
+    conn: Connection, values: RowView, where: JsonView, *, columns: Sequence[str], limit: int
+) -> list[Row]:
+    """Return the first nodes without such a hold in force, in the order of their ids; lock them.
+
+    :param values: of columns of the hold.
+    :param where: as for `such`.
     :param columns: of the nodes to return.
     """
-    such = (_HOLD[name] == values[name] for name in ("kind", "reason", "created_by"))
-    lacking = sa.not_(sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE, *such))
-    chosen = sa.select(*(_NODE[name] for name in columns)).where(lacking)
-    found = conn.execute(chosen.order_by(_NODE.id).limit(limit))
+    those = (_HOLD[name] == value for name, value in values.items())
+    lacking = sa.not_(sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE, *those))
+    chosen = sa.select(*(_NODE[name] for name in columns)).where(lacking, *_chosen(where))
+    found = conn.execute(chosen.order_by(_NODE.id).limit(limit).with_for_update())
     return [dict(row) for row in found.mappings()]
 
 
-def begun_by(
-    conn: Connection, author: str, where: JsonView, *, columns: Sequence[str], limit: int
+UNREAD = sa.and_(
+    _NODE.power_state.is_(None),
+    unindexed(_NODE.maintenance).is_(sa.false()),
+    unindexed(_NODE.retired).is_(sa.false()),
+    _NODE.provision_state.not_in(sorted(map(str, UNSYNCED))),
+)
+"""The condition that the power of a node is not known, although it is read regularly."""
+
+
+def such(
+    conn: Connection,
+    values: RowView,
+    where: JsonView,
+    *,
+    columns: Sequence[str],
+    limit: int,
+    unread: bool | None = None,
 ) -> list[tuple[Row, Row]]:
-    """Return holds in force of an author, the oldest first, each with its node.
+    """Return holds in force with these values, the oldest first, each with its node.
 
     :param where: owner or conductor_group of the nodes, or ``uuid``, a list; empty for all.
     :param columns: of the nodes to return.
+    :param unread: whether `UNREAD` is true for the nodes; None for all.
     """
-    wanted = [_HOLD.created_by == author, IN_FORCE]
-    for name, value in where.items():
-        wanted.append(_NODE[name].in_(value) if name == "uuid" else _NODE[name] == value)
+    wanted = [*(_HOLD[name] == value for name, value in values.items()), IN_FORCE, *_chosen(where)]
+    if unread is not None:
+        wanted.append(UNREAD if unread else sa.not_(UNREAD))
     joined = models.holds.join(models.nodes, _NODE.uuid == _HOLD.node_uuid)
     chosen = sa.select(models.holds, *(_NODE[name].label(f"node__{name}") for name in columns))
     found = conn.execute(
@@ -180,8 +209,23 @@ def begun_by(
     ]
 
 
+def is_unread(conn: Connection, node_uuid: str) -> bool:
+    """Return whether `UNREAD` is true for a node."""
+    return (
+        conn.execute(sa.select(_NODE.id).where(_NODE.uuid == node_uuid, UNREAD)).first() is not None
+    )
+
+
+def count_unread(conn: Connection, values: RowView, where: JsonView) -> int:
+    """Return the number of nodes for which `UNREAD` is true, as `such` finds them."""
+    wanted = [*(_HOLD[name] == value for name, value in values.items()), IN_FORCE, *_chosen(where)]
+    joined = models.holds.join(models.nodes, _NODE.uuid == _HOLD.node_uuid)
+    counted = sa.select(sa.func.count()).select_from(joined).where(*wanted, UNREAD)
+    return int(conn.execute(counted).scalar_one())
+
+
 def add_all(conn: Connection, rows: Sequence[RowView]) -> None:
-    """Add holds beyond the limit of each node, which only the end of runs after a restore does."""
+    """Add holds beyond the limit of each node, as requests for many nodes may."""
     _INSERT.insert_all(conn, [{"owner": None, "lessee": None, **row} for row in rows])
 
 

@@ -167,7 +167,12 @@ LISTING = paging.Listing(
         "associated": paging.Switch(
             _NODE.instance_uuid.is_not(None), _NODE.instance_uuid.is_(None)
         ),
-        "held": paging.Switch(_NODE.uuid.in_(holds.HELD_NODES), sa.not_(holds.HELD), few=True),
+        "held": paging.Switch(
+            _NODE.uuid.in_(holds.HELD_NODES),
+            sa.not_(holds.HELD),
+            of=_NODE.uuid.in_(holds.HELD_NODES.where(models.holds.c.kind == sa.bindparam("held"))),
+            few=True,
+        ),
         "sharded": paging.Switch(_NODE.shard.is_not(None), _NODE.shard.is_(None)),
         "include_children": paging.Switch(off=unindexed(_NODE.parent_node).is_(None), most=True),
         "description_contains": paging.contains(_NODE.description, "description_contains"),
@@ -188,10 +193,10 @@ def page(
 ) -> list[Row]:
     """Return a page of nodes, as ``paging.Listing.page``.
 
-    Special filters of ``where`` are ``associated`` (bool: has an instance_uuid), ``held`` (bool),
-    ``sharded`` (bool), ``description_contains`` (text), ``project`` (owner or lessee), ``uuids``
-    (list), ``include_children`` (bool). Nodes with a parent are hidden unless include_children is
-    true or parent_node is given.
+    Special filters of ``where`` are ``associated`` (bool: has an instance_uuid), ``held`` (bool, or
+    the kind of a hold), ``sharded`` (bool), ``description_contains`` (text), ``project`` (owner or
+    lessee), ``uuids`` (list), ``include_children`` (bool). Nodes with a parent are hidden unless
+    include_children is true or parent_node is given.
 
     :param with_traits: adds ``traits``, a sorted list, by the same statement.
     :raises errors.NotFound: no node is the marker.

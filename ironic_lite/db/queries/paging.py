@@ -65,14 +65,21 @@ _ESCAPE = "!"
 class Switch:
     """A filter that is true or false; a side without a clause selects every row.
 
+    ``of`` has the filter's bind parameter: it selects the rows of a value that is a text.
+
     ``few`` is true if few rows match the side ``on``, as for `Bound`; ``most`` is true if most rows
     match the side ``off``.
     """
 
     on: Clause | None = None
     off: Clause | None = None
+    of: Clause | None = None
     few: bool = False
     most: bool = False
+
+    def form(self, value: object) -> str:
+        """Return the name of the side that a value selects."""
+        return "of" if isinstance(value, str) else "on" if value else "off"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -405,7 +412,8 @@ class Listing:
         for name, value in where.items():
             special = self.filters.get(name)
             if isinstance(special, Switch):
-                shape.append((name, "on" if value else "off"))
+                shape.append((name, special.form(value)))
+                values |= {name: value} if isinstance(value, str) else {}
             elif isinstance(special, Either):
                 shape.append((name, "either"))
                 values[name] = value
@@ -441,7 +449,7 @@ class Listing:
         """
         special = self.filters.get(name)
         if isinstance(special, Switch):
-            return special.on if form == "on" else special.off
+            return {"on": special.on, "off": special.off, "of": special.of}[form]
         if isinstance(special, Bound):
             return special.clause
         several = self.alternatives(name, form)
@@ -475,7 +483,7 @@ class Listing:
         found = ((self.filters.get(name), form) for name, form in shape)
         return any(
             (isinstance(one, Bound) and one.few)
-            or (isinstance(one, Switch) and one.few and form == "on")
+            or (isinstance(one, Switch) and one.few and form != "off")
             for one, form in found
         )
 

@@ -11,8 +11,10 @@ import sqlalchemy as sa
 from ironic_lite.core.json_types import Json, Row
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import holds
 from ironic_lite.db.queries.paging import unindexed
 from ironic_lite.db.tables import models
+from ironic_lite.domain.holds import ORDER
 
 _NODE = models.nodes.c
 _WHOLE = models.columns(models.nodes)
@@ -74,13 +76,14 @@ class Standing(SweptNode):
 
 
 class NodeNotes(TypedDict):
-    """A node with the notes about its work."""
+    """A node with the notes about its work; an ``observed`` one is only looked at."""
 
     uuid: str
     driver: str
     conductor_group: str
     reservation: str | None
     driver_internal_info: Json | None
+    observed: bool
 
 
 def _list_parameter(name: str) -> sa.BindParameter[Any]:
@@ -113,6 +116,8 @@ _AFTER = _NODE.id > sa.bindparam("after_id", type_=sa.BigInteger)
 _FREE = _NODE.reservation.is_(None)
 _USUALLY_FREE = unindexed(_NODE.reservation).is_(None)
 _IN_SERVICE = unindexed(_NODE.retired).is_(sa.false())
+_CHANGEABLE = _NODE.uuid.not_in(holds.nodes_refusing(ORDER))
+"""No hold forbids to do more with the machine than to look at it."""
 _IN_STATES = _NODE.provision_state.in_(_list_parameter("states"))
 
 _DUE_COLUMNS = tuple(Due.__annotations__)
@@ -160,10 +165,11 @@ _IN_FAULT = _select_nodes(
     _NODE.fault == sa.bindparam("fault", type_=sa.String),
     _USUALLY_FREE,
     _IN_SERVICE,
+    _CHANGEABLE,
 ).order_by(_NODE.id)
 # No index: few conductors use it, and rarely.
 _WITH_CONSOLE = _select_nodes(
-    _CANDIDATE_COLUMNS, _AFTER, _NODE.console_enabled.is_(sa.true())
+    _CANDIDATE_COLUMNS, _AFTER, _NODE.console_enabled.is_(sa.true()), _CHANGEABLE
 ).order_by(_NODE.id)
 _OWN = (
     sa.select(*(_NODE[name] for name in _WHOLE))
@@ -176,14 +182,14 @@ _LAST_CHANGE = sa.func.max(sa.func.coalesce(_PORT.updated_at, _PORT.created_at))
 _PORTS = sa.cast(sa.func.count(), sa.String(20)) + sa.cast(_LAST_CHANGE, sa.String(32))
 _OF_PORTS = sa.select(_PORTS).where(_PORT.node_uuid == _NODE.uuid).scalar_subquery()
 _STANDING = (
-    _select_nodes(_STANDING_COLUMNS[:-1], _AFTER, _USUALLY_FREE)
+    _select_nodes(_STANDING_COLUMNS[:-1], _AFTER, _USUALLY_FREE, _CHANGEABLE)
     .add_columns(sa.case((_IN_STATES, _OF_PORTS), else_=sa.null()))
     .order_by(_NODE.id)
 )
 _NOTES_COLUMNS = tuple(NodeNotes.__annotations__)
-_NOTES = sa.select(*(_NODE[name] for name in _NOTES_COLUMNS)).where(
-    _NODE.uuid.in_(_list_parameter("uuids"))
-)
+_NOTES = sa.select(
+    *(_NODE[name] for name in _NOTES_COLUMNS[:-1]), _NODE.uuid.in_(holds.nodes_refusing(ORDER)).label("observed")
+).where(_NODE.uuid.in_(_list_parameter("uuids")))
 
 # Any row serves that exists with every conductor, is never deleted, and is locked before rows of
 # nodes, as the keepalive does.
@@ -278,7 +284,7 @@ def for_power_sync(
 
 
 def in_fault(conn: Connection, *, fault: str, after_id: int = 0, limit: int) -> list[Candidate]:
-    """Return free nodes with this fault, by id after ``after_id``, no retired ones."""
+    """Return free nodes with this fault, by id after ``after_id``, no retired or observed ones."""
     return _read_rows(
         conn, _IN_FAULT, _CANDIDATE_COLUMNS, fault=fault, after_id=after_id, limit_=limit
     )
@@ -292,7 +298,7 @@ def whole(conn: Connection, *, ids: Collection[int]) -> list[Row]:
 def standing(
     conn: Connection, *, states: Collection[str], after_id: int = 0, limit: int
 ) -> list[Standing]:
-    """Return free nodes of any state, by id after ``after_id``.
+    """Return free nodes of any state that may be changed, by id after ``after_id``.
 
     :param states: in which the ports of a node are looked at.
     """
@@ -302,7 +308,7 @@ def standing(
 
 
 def with_console(conn: Connection, *, after_id: int = 0, limit: int) -> list[Candidate]:
-    """Return the nodes of any state whose console is started, by id after ``after_id``."""
+    """Return the nodes of any state whose console is started, no observed ones, as `in_fault`."""
     return _read_rows(conn, _WITH_CONSOLE, _CANDIDATE_COLUMNS, after_id=after_id, limit_=limit)
 
 

@@ -447,7 +447,8 @@ class AgentClient:
             memory = bounded_http.AnswerMemory(LIMIT, seconds)
             with memory, contextlib.closing(made) as connection:
                 connection.connect()
-                self._task.confirm_lock()  # after connecting, which may take long
+                # After connecting, which may take long.
+                self._task.confirm_lock(changes=method != "GET")
                 with connection.exchange(method, target, headers, body) as answer:
                     content = bounded_http.content(answer, LIMIT, memory)
                 deadline.SILENT.note(self._task.node.uuid, silent=False)

@@ -432,7 +432,9 @@ def remove(task: base.Task) -> None:
     """
     name = task.recall(SERVED_NAME)
     if name:
-        task.confirm_lock()  # the folder may be shared, and another conductor may serve it now
+        task.confirm_lock(
+            changes=True
+        )  # the folder may be shared, and another conductor may serve it now
         published.remove(published.root() / name)
         task.keep(SERVED_NAME, None)
         task.keep(SERVED_PROOF, None)
@@ -623,7 +625,7 @@ def _publish_image(task: base.Task, image: InstanceImage) -> tuple[InstanceImage
     def check(made: pathlib.Path) -> None:
         nonlocal form
         form = verification.check(made, checksum, said=said, shown=image.source.shown)
-        task.confirm_lock()  # fetching and copying may have taken long
+        task.confirm_lock(changes=True)  # fetching and copying may have taken long
 
     published.place(file, published.root() / name, check)
     proof = {"algorithm": checksum.algorithm, "value": checksum.value, "format": form}

@@ -148,11 +148,11 @@ def publish(
         published.place(last, target)
     elif _is_instance(parts):
         image = sources.fetch_iso(task.node.instance_info)
-        task.confirm_lock()
+        task.confirm_lock(changes=True)
         published.place(image.file, target, image.prove)
     else:
         file = cache.fetch(str(parts.iso), f"{parts.place}iso")
-        task.confirm_lock()
+        task.confirm_lock(changes=True)
         published.place(file, target)
 
 
@@ -180,7 +180,9 @@ def is_here(name: str | None) -> bool:
 
 def remove(task: base.Task, *but: str | None) -> None:
     """Remove the boot media of a node that were made here, except some."""
-    task.confirm_lock()  # the folder may be shared, and the media may be another conductor's
+    task.confirm_lock(
+        changes=True
+    )  # the folder may be shared, and the media may be another conductor's
     found = (published.root() / FOLDER).glob(f"{task.node.uuid}-*.*")
     kept = {*but, *(held["name"] for held in _attached(task).values())}
     published.remove(*(file for file in found if f"{FOLDER}/{file.name}" not in kept))
@@ -275,7 +277,7 @@ def _serve(
     here = is_here(name)
     if not here:
         image = cache.fetch(image_url, _IMAGE_PATH)
-        task.confirm_lock()  # fetching may have taken long
+        task.confirm_lock(changes=True)  # fetching may have taken long
         published.place(image, published.root() / name)
     try:
         url = published.url(name, task.node.driver_info)

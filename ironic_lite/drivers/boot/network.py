@@ -303,7 +303,9 @@ class NetworkBoot(base.Boot):
     def clean_up_ramdisk(self, task: base.Task, mode: str = "deploy") -> None:
         """Remove the files; the DHCP server ignores the machine from now on."""
         node, addresses = task.node, _addresses(task)
-        task.confirm_lock()  # folders may be shared, and the files may be another conductor's
+        task.confirm_lock(
+            changes=True
+        )  # folders may be shared, and the files may be another conductor's
         ignore_cards(node, addresses)
         texts = [self.root() / name for name in self.names(node, addresses)]
         parts = [self.root() / node.uuid / part for part in (*PARTS, ISO, AUTHORITY)]
@@ -329,7 +331,7 @@ class NetworkBoot(base.Boot):
             return
         self._remove_ahead(task)
         found = _fetched_files(task.node, parts)
-        task.confirm_lock()  # fetching may have taken long
+        task.confirm_lock(changes=True)  # fetching may have taken long
         for name, (local, check) in found.items():
             published.place(local, folder / f"{_AHEAD}{name}", check)
         task.keep(PREPARED, {"of_secret": of, "files": _identities(found, folder, _AHEAD)})
@@ -410,7 +412,7 @@ class NetworkBoot(base.Boot):
         found = self._files_here(task, of)
         # A kernel does not boot with the ramdisk of another release, so both are fetched together.
         found = found if found is not None else _fetched_files(node, parts)
-        task.confirm_lock()  # fetching may have taken long
+        task.confirm_lock(changes=True)  # fetching may have taken long
         # Files exist before and as long as a text that refers to them.
         for name, (local, check) in found.items():
             if local != folder / name:
@@ -437,7 +439,7 @@ class NetworkBoot(base.Boot):
     def _write_disk_texts(self, task: base.Task) -> None:
         texts = self._disk_texts(task)
         for path, text in texts.items():
-            task.confirm_lock()
+            task.confirm_lock(changes=True)
             published.write(self.root() / path, text)
         self._keep_cards(task, _addresses(task) if texts else ())
 
@@ -448,13 +450,13 @@ class NetworkBoot(base.Boot):
         """
         for name in self.names(task.node, _left_cards(task, addresses)):
             if task.node.uuid.encode() in (_read(self.root() / name) or b""):
-                task.confirm_lock()
+                task.confirm_lock(changes=True)
                 published.remove(self.root() / name)
         task.keep(CARDS, list(addresses) or None)
 
     def _remove_ahead(self, task: base.Task) -> None:
         folder = self.root() / task.node.uuid
-        task.confirm_lock()
+        task.confirm_lock(changes=True)
         published.remove(*(folder / f"{_AHEAD}{name}" for name in (*PARTS, ISO)))
         task.keep(PREPARED, None)
 

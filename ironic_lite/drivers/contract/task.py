@@ -190,13 +190,16 @@ class Task(Protocol):
         :raises errors.HardwareError: the power of a machine could not be read or changed.
         """
 
-    def confirm_lock(self) -> None:
+    def confirm_lock(self, *, changes: bool = False) -> None:
         """Check the node's lock; call it right before each request to machine, BMC or agent.
 
         A conductor that was paused or cut off from the database may have lost the node to another
         conductor while a driver method ran. Usually the check only reads the clock. Let its
         exceptions pass.
 
+        :param changes: the request changes the machine, its BMC or its files. Outside of a run, a
+            power change or an order, a hold with the block ``machine`` refuses it.
+        :raises errors.NodeHeld: a hold refuses the change: do not send it.
         :raises errors.LockLost: another conductor has the node: send nothing more.
         :raises errors.Unavailable: the service is stopping, or cannot determine the owner.
         """

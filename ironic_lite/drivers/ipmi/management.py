@@ -95,9 +95,6 @@ _DEVICE_BITS = 0x3C
 _PARAMETER = 5
 _LEAST_BYTES = 4
 
-READ: Sequence[str] = ("raw", "0x00", "0x09", "0x05", "0x00", "0x00")
-"""Get System Boot Options, the boot flags."""
-
 SET_FLAGS: Sequence[str] = ("raw", "0x00", "0x08", "0x05")
 """Set System Boot Options, the boot flags; their five bytes follow."""
 
@@ -147,7 +144,7 @@ def write(device: str, *, mode: str, persistent: bool, vendor: str | None) -> li
 
 
 def read_flags(answer: str) -> Json:
-    """Return ``{"boot_device": str | None, "persistent": bool | None}`` from the answer to READ.
+    """Return ``{"boot_device": str | None, "persistent": bool | None}`` from `tool.BOOT_FLAGS`.
 
     BMCs differ in when they clear the flags, so the result shows what was last written.
 
@@ -226,7 +223,7 @@ def read(task: base.Task) -> Json:
         coming = kept.get("next")
         return {"boot_device": coming or kept.get("always"), "persistent": coming is None}
     try:
-        return read_flags(tool.run(task, READ))
+        return read_flags(tool.run(task, tool.BOOT_FLAGS))
     except ValueError as why:
         raise errors.BmcBadAnswer(address=tool.settings(task).address, reason=str(why)) from None
 

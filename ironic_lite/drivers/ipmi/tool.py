@@ -512,9 +512,9 @@ class _Call:
         with slots.hold("silent" if silent else None, seconds=left) as free:
             if not free:
                 return _Failure(self._too_many_commands())
-            self._task.confirm_lock()  # after waiting for the BMC and for a slot
-            LOG.debug("Running %s", " ".join(line))
             what, reads = f"ipmitool {_described(self._words)}", tuple(self._words) in _READS
+            self._task.confirm_lock(changes=not reads)  # after waiting for the BMC and for a slot
+            LOG.debug("Running %s", " ".join(line))
             with metrics.BMCS.call("ipmi", self._words[0], what, reads=reads) as counted:
                 found = self._run_command(bmc, line, suite)
                 counted.result, counted.answer = metrics.OK, "ok"
@@ -630,7 +630,9 @@ class _Call:
         )
 
 
-_READS = frozenset({("power", "status"), ("sdr",), ("mc", "info")})
+BOOT_FLAGS: Sequence[str] = ("raw", "0x00", "0x09", "0x05", "0x00", "0x00")
+"""Get System Boot Options, parameter 5 (IPMI 2.0, 28.13)."""
+_READS = frozenset({("power", "status"), ("sdr",), ("mc", "info"), tuple(BOOT_FLAGS)})
 _RAW, _RAW_SHOWN = "raw", 3
 
 

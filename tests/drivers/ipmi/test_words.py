@@ -743,8 +743,8 @@ class Unsure(fake_task.FakeTask):
     def lock_is_sure(self) -> bool:
         return not self._begun.exists()
 
-    def confirm_lock(self) -> None:
-        super().confirm_lock()
+    def confirm_lock(self, *, changes: bool = False) -> None:
+        super().confirm_lock(changes=changes)
         if self._begun.exists() and not self._ours:
             raise errors.LockLost(node=self.node.uuid)
 

@@ -303,8 +303,7 @@ class Link:
         self.used = 0.0
         self.expands = True
         """True if the BMC answers requests for whole collections, as far as known."""
-        self.before: Callable[[], None] = _allow_unowned_request
-        """Called before each request; if it raises, the request is not sent."""
+        self.before: transport.Before = _allow_unowned_request
         self._root: Any = None
         self._wire: transport.Wire | None = None
         self._auth: Any = None
@@ -342,15 +341,15 @@ class Link:
         with short:
             self._end_leftover()
 
-    def at(self, node: info.RedfishInfo, before: Callable[[], None]) -> Link:
+    def at(self, node: info.RedfishInfo, before: transport.Before) -> Link:
         """Point at the system of ``node``; nodes behind one BMC share its login."""
         if node.system_id != self.node.system_id:
             self.node = node
         self.before = before
         return self
 
-    def _allow_request(self) -> None:
-        self.before()  # the callback of the current holder of the link
+    def _allow_request(self, *, changes: bool) -> None:
+        self.before(changes=changes)  # the callback of the current holder of the link
 
     # -- reading --------------------------------------------------------------------------
 
@@ -509,7 +508,7 @@ class Link:
         with contextlib.suppress(*faults.expected()):
             # Use the session's own token: a restarted BMC may have given its path to another
             # session.
-            wire.delete(path, headers={"X-Auth-Token": token})
+            wire.send_of_session("DELETE", path, headers={"X-Auth-Token": token})
 
 
 def _refuse_other_kind(document: Json, kind: str, path: str) -> None:
@@ -524,7 +523,7 @@ def _refuse_other_kind(document: Json, kind: str, path: str) -> None:
         raise errors.InvalidParameter(path=path, reason=reason)
 
 
-def _allow_unowned_request() -> None:
+def _allow_unowned_request(*, changes: bool) -> None:
     """Allow a request that belongs to no node, such as a logout."""
 
 
@@ -551,7 +550,7 @@ class BmcLinks:
         return len(self._links)
 
     @contextlib.contextmanager
-    def held(self, node: info.RedfishInfo, before: Callable[[], None]) -> Iterator[Link]:
+    def held(self, node: info.RedfishInfo, before: transport.Before) -> Iterator[Link]:
         """Give the login for ``node`` to this thread, once no other thread uses that BMC.
 
         :param before: called before each request within the block; see ``Link.before``.

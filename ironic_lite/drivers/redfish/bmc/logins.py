@@ -91,7 +91,8 @@ class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
         """Open a session at the place that the service root names (DSP0266, 13.3.4)."""
         self.tried_session = True
         place = self._named_sessions() or f"{self._node.root_prefix}SessionService/Sessions"
-        response = self._wire.post(place, data={"UserName": username, "Password": password})
+        login = {"UserName": username, "Password": password}
+        response = self._wire.send_of_session("POST", place, login)
         token = response.headers.get("X-Auth-Token")
         if token is None:
             raise sushy.exceptions.MissingXAuthToken("POST", response.url, response)

@@ -21,9 +21,9 @@ import re
 import ssl
 import sys
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import orjson
 
@@ -383,6 +383,13 @@ def _tls_context(
 # -- the connector ----------------------------------------------------------------------------
 
 
+class Before(Protocol):
+    """Called before each request; if it raises, the request is not sent."""
+
+    def __call__(self, *, changes: bool) -> None:
+        """Allow a request; ``changes`` is False for reads and for logins."""
+
+
 class Wire:
     """Sushy connector that sends each request once; `connection` decides on retries and pauses.
 
@@ -395,18 +402,17 @@ class Wire:
         *,
         connect_timeout: float,
         read_timeout: float,
-        before: Callable[[], None] = lambda: None,
+        before: Before = lambda *, changes: None,
     ) -> None:
         """Prepare the requests to a BMC; nothing is sent yet.
 
         :param connect_timeout: seconds a connection may take, TLS included.
         :param read_timeout: seconds from a sent request to its complete answer.
-        :param before: called before each request; if it raises, nothing is sent.
         :raises errors.InvalidParameter: see `tls_context`.
         """
         parts = urllib.parse.urlsplit(node.address)
         self._base = node.address
-        self._before = before
+        self._before, self._changes = before, True
         self._host, self._port = parts.hostname or "", parts.port
         self._secret = node.password
         self._timeouts = connect_timeout, read_timeout
@@ -522,6 +528,16 @@ class Wire:
                 if not left:
                     raise
 
+    def send_of_session(
+        self, method: str, path: str, data: object = None, headers: Headers | None = None
+    ) -> Response:
+        """Return the answer to the opening or the end of the own session, as `post`."""
+        self._changes = False
+        try:
+            return self._send_checked(method, path, data, headers)
+        finally:
+            self._changes = True
+
     # -- the wire -------------------------------------------------------------------------
 
     def _send_checked(
@@ -594,7 +610,8 @@ class Wire:
         memory = bounded_http.AnswerMemory(LIMIT, read)
         with memory, contextlib.closing(made) as connection:
             connection.connect()
-            self._before()  # after connecting, which may take long
+            # After connecting, which may take long.
+            self._before(changes=self._changes and method not in {"GET", "HEAD"})
             with connection.exchange(method, target, headers, body) as answer:
                 content = bounded_http.content(answer, LIMIT, memory)
                 response = Response(url, answer.status, cast(Headers, answer.headers), content)
