@@ -16,7 +16,7 @@ from ironic_lite import errors, membership
 from ironic_lite.conductor.watch import local_state
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import ports
+from ironic_lite.db.queries import holds, ports
 from ironic_lite.drivers.boot import loaders, network
 from ironic_lite.drivers.fake.hardware import FakeConsole
 from ironic_lite.drivers.registry import Registry, Settings
@@ -573,6 +573,13 @@ def sweep_leftovers(conductor: conductor_fixture.ConductorFixture) -> None:
     conductor.sweep("old files")
 
 
+def deleted(conductor: conductor_fixture.ConductorFixture) -> str:
+    """Add a node, delete it, and return its UUID."""
+    node = conductor.node()
+    conductor.ask("destroy_node", node)
+    return node
+
+
 def medium(root: pathlib.Path, node: str, folder: str = "media") -> pathlib.Path:
     file = root / folder / published.secret_name(node, ".iso" if folder == "media" else "")
     published.write(file, "ipa-agent-token=...")
@@ -583,13 +590,32 @@ def medium(root: pathlib.Path, node: str, folder: str = "media") -> pathlib.Path
 def test_of_media_and_images_those_stay_that_their_node_means(
     conductor: conductor_fixture.ConductorFixture, files_root: pathlib.Path, aged: None, folder: str
 ) -> None:
-    other = medium(files_root, "11111111-1d6b-4f0a-9d4e-0123456789ab", folder)
+    other, foreign = (medium(files_root, one, folder) for one in (deleted(conductor), GONE))
     node = conductor.node("available")
     old = medium(files_root, node, folder)
     meant = medium(files_root, node, folder)
     conductor.edit(node, driver_internal_info={"driver_notes": {"x": f"{folder}/{meant.name}"}})
     sweep_leftovers(conductor)
-    assert [file.exists() for file in (other, old, meant)] == [False, False, True]
+    assert [file.exists() for file in (other, old, meant, foreign)] == [False, False, True, True]
+
+
+def test_of_observed_nodes_all_files_stay(
+    conductor: conductor_fixture.ConductorFixture, files_root: pathlib.Path, aged: None
+) -> None:
+    """Those that Ironic had left in the folder may still be in use."""
+    node = conductor.node("active")
+    observed = {
+        **dict.fromkeys(holds.COLUMNS[1:]),
+        **{"uuid": GONE, "node_uuid": node, "kind": "observe", "reason": "x", "blocks": "machine"},
+        "created_at": clock.now(),
+    }
+    conductor.database.write(lambda conn: holds.add_all(conn, [observed]))
+    file = medium(files_root, node)
+    sweep_leftovers(conductor)
+    assert file.exists()
+    conductor.database.write(lambda conn: holds.end(conn, GONE, {"ended_at": clock.now()}))
+    sweep_leftovers(conductor)
+    assert not file.exists()
 
 
 def test_while_somebody_works_on_a_node_its_files_stay(
@@ -624,7 +650,7 @@ def test_file_of_a_clock_that_was_ahead_goes_an_hour_after_the_first_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The kernel sets the time of a change, so the test sets the clock back by two years."""
-    made, passed = medium(files_root, GONE), [0.0]
+    made, passed = medium(files_root, deleted(conductor)), [0.0]
 
     def wall() -> datetime.datetime:
         now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
@@ -644,8 +670,8 @@ def test_of_a_node_that_is_no_more_all_goes(
     conductor: conductor_fixture.ConductorFixture, files_root: pathlib.Path, aged: None
 ) -> None:
     """Scripts are told by what they lead to; those of others, and everybody's, stay."""
-    here = conductor.node("clean wait")
-    for number, node in enumerate((GONE, here)):
+    here, gone = conductor.node("clean wait"), deleted(conductor)
+    for number, node in enumerate((gone, here)):
         for part in ("kernel", "ramdisk"):
             published.write(files_root / node / part, part)
         base = f"http://192.0.2.1:8080/{node}"
@@ -669,12 +695,11 @@ def test_tftp_files_of_a_deleted_node_go_and_those_of_other_services_stay(
     aged: None,
     tmp_path: pathlib.Path,
 ) -> None:
-    here, node, deleted = tmp_path / "tftp", conductor.node("available"), conductor.node()
-    conductor.ask("destroy_node", deleted)
+    here, node, gone = tmp_path / "tftp", conductor.node("available"), deleted(conductor)
     config.CONF.set_override("tftp_root", str(here), group="pxe")
     common = [here / "grub" / "grub.cfg", here / "pxelinux.0", here / "other.conf"]
     found: dict[str, list[pathlib.Path]] = {}
-    for number, uuid_ in enumerate((deleted, node, GONE)):
+    for number, uuid_ in enumerate((gone, node, GONE)):
         card = f"52:54:00:00:00:0{number}"
         parts = [here / uuid_ / "kernel", here / uuid_ / "ramdisk"]
         dashed = card.replace(":", "-")
@@ -690,7 +715,7 @@ def test_tftp_files_of_a_deleted_node_go_and_those_of_other_services_stay(
         sweep_leftovers(conductor)
     finally:
         config.CONF.clear_override("tftp_root", group="pxe")
-    assert not any(file.exists() for file in found[deleted])
+    assert not any(file.exists() for file in found[gone])
     assert all(file.exists() for file in (*found[node], *found[GONE], *common))
 
 
@@ -842,7 +867,7 @@ def test_dhcp_host_file_stays_while_its_node_boots_and_goes_in_two_steps(
 def test_a_card_is_not_led_for_a_node_that_has_it_no_more(
     conductor: conductor_fixture.ConductorFixture, hosts: pathlib.Path, aged: None, moved: bool
 ) -> None:
-    node = GONE
+    node = deleted(conductor)
     if moved:
         node = conductor.node(
             "clean wait", driver_internal_info={"driver_notes": {"network_boot": {}}}
