@@ -13,6 +13,11 @@ import { BLOCKS } from "./words";
 /** Kinds: their label, what they block, what they still allow. The strongest is the first. */
 const HOLD_KINDS: Record<string, [string, string[], string]> = {
   freeze: ["freeze: no changes", ["verbs", "power", "forget"], "abort, maintenance, changes of fields"],
+  observe: [
+    "observe: only look at the machine",
+    ["verbs", "power", "machine", "forget"],
+    "reading, and changes of fields, ports and traits",
+  ],
   legal: ["legal: keep the data", ["erase", "forget"], "power changes, inspect, manage, rescue"],
   hardware: [
     "hardware: no new user",

@@ -101,6 +101,7 @@ export const BLOCKS: Record<string, string> = {
   use: "deploy, rebuild and allocations",
   verbs: "every verb",
   power: "power changes",
+  machine: "other changes of the machine and its BMC",
   forget: "deletion of the node",
 };
 

@@ -188,7 +188,8 @@ _STANDING = (
 )
 _NOTES_COLUMNS = tuple(NodeNotes.__annotations__)
 _NOTES = sa.select(
-    *(_NODE[name] for name in _NOTES_COLUMNS[:-1]), _NODE.uuid.in_(holds.nodes_refusing(ORDER)).label("observed")
+    *(_NODE[name] for name in _NOTES_COLUMNS[:-1]),
+    _NODE.uuid.in_(holds.nodes_refusing(ORDER)).label("observed"),
 ).where(_NODE.uuid.in_(_list_parameter("uuids")))
 
 # Any row serves that exists with every conductor, is never deleted, and is locked before rows of
