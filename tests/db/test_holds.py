@@ -108,7 +108,14 @@ def test_hold_is_in_force_until_its_time_is_over(
     monkeypatch.setattr(clock, "now", lambda: until)
     assert (held(database, node), is_held(database, node)) == ([], False)
     assert listed(database, True) == set()
-    assert database.read(holds.by_kind) == {"legal": 0, "hardware": 0, "freeze": 0, "other": 0}
+    assert database.read(holds.by_kind) == {
+        "legal": 0,
+        "hardware": 0,
+        "freeze": 0,
+        "observe": 0,
+        "trial": 0,
+        "other": 0,
+    }
 
 
 @pytest.mark.parametrize(
@@ -190,7 +197,7 @@ def test_lists_have_the_holds_in_force_or_all(database: Database, node: str) -> 
     assert page(kind="freeze") == page(of_owner="p-1") == page(node_uuid=other) == [last]
     assert page(kind="freeze", ended=True) == [gone, last]
     found = database.read(holds.by_kind)
-    assert found == {"legal": 1, "hardware": 0, "freeze": 1, "other": 0}
+    assert found == {"legal": 1, "hardware": 0, "freeze": 1, "observe": 0, "trial": 0, "other": 0}
 
 
 def test_hold_set_at_the_same_time_keeps_the_node(server_database: Database) -> None:
