@@ -615,9 +615,9 @@ SLOW_MS = 3000
 def test_answers_that_are_slower_than_the_period_of_readings_arrive(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    live.create("slow-1")
-    live.create("slow-2")
-    batch = paused_batch(live, "slow", ["slow-1", "slow-2"])
+    live.create("slower-1")
+    live.create("slower-2")
+    batch = paused_batch(live, "slow", ["slower-1", "slower-2"])
     kept: list[tuple[sync_api.Route, float]] = []
     page.route(f"**/v1/batches/{batch}", lambda route: kept.append((route, time.monotonic())))
     page.goto(to(live, f"/v1/batches/{batch}"))

@@ -179,6 +179,35 @@ def test_log_is_not_followed_while_its_user_reads_above_its_end(
     assert log.evaluate(SCROLLED)
 
 
+FADES = """window.faded = [];
+const animate = Element.prototype.animate;
+Element.prototype.animate = function (...all) {
+  window.faded.push(this.textContent);
+  return animate.apply(this, all);
+};"""
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_changed_cell_fades_in_unless_motion_is_reduced(
+    open_page: OpenPage, live: service.Service, motion: str
+) -> None:
+    name = f"fades-{motion}"
+    live.create(name)
+    live.provision(name, "manage", "manageable")
+    page = open_page(live, reduced_motion=motion)
+    page.add_init_script(FADES)
+    page.goto(to(live, f"/v1/nodes?~q={name}"))
+    row(page, name).wait_for()
+    page.evaluate("window.faded = []")
+    # An age that goes on is no change.
+    since = row(page, name).locator(".provision_updated_at")
+    expect(since).not_to_have_text(since.inner_text())
+    patch = [{"op": "add", "path": "/resource_class", "value": "blue"}]
+    assert live.ask("PATCH", f"/v1/nodes/{name}", patch).status_code == 200
+    row(page, name).get_by_text("blue").wait_for()
+    assert page.evaluate("window.faded") == (["blue"] if motion == "no-preference" else [])
+
+
 RULE = "Overdue: past its deadline, or longer than 15 minutes"
 
 

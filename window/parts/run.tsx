@@ -5,7 +5,7 @@ import { actors } from "../state/actors";
 import { clockTime, duration, now, usualTime } from "../state/clock";
 import { type Gantt, ganttOf, type GanttRow, type Span } from "../state/gantt";
 import { href, path } from "../state/route";
-import { prefs } from "../state/settings";
+import { prefs, small } from "../state/settings";
 import { type Json } from "../wire/json";
 import { lazy } from "./lazy";
 import { COPY, copyOf, useDocument } from "./read";
@@ -160,20 +160,20 @@ function Bars({ row: { step, bar, usual, seconds }, chart }: { row: GanttRow; ch
   );
 }
 
-/** Ticks nearer to the present, or to the end of the axis, would stand in other words. */
-const NEAR = 9;
+/** Ticks nearer to the present, or to the end of the axis, would stand in other words, in percent. */
+const near = () => (small.value ? 18 : 9);
 
 /** Times below the bars: local, with seconds if they are needed. */
 function Axis({ chart: { ticks, exact, now: present } }: { chart: Gantt }) {
   const label = (x: number, text: string) => (
-    <text x={percent(x)} y="14" text-anchor={x < NEAR ? "start" : x > 100 - NEAR ? "end" : "middle"}>
+    <text x={percent(x)} y="14" text-anchor={x < near() ? "start" : x > 100 - near() ? "end" : "middle"}>
       {text}
     </text>
   );
   return (
     <svg class="gantt axis" aria-hidden="true">
       {ticks
-        .filter(({ x }) => present === null || Math.abs(x - present) > NEAR)
+        .filter(({ x }) => present === null || Math.abs(x - present) > near())
         .map(({ at, x }) => label(x, clockTime(new Date(at).toISOString(), prefs.value.utc, exact)))}
       {present !== null && label(present, "now")}
     </svg>

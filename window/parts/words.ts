@@ -1,6 +1,6 @@
 /** Words: hostile text made visible, names, verbs, states, and sentences of the API as people read them. */
 import { STATES, VERBS } from "../facts";
-import { absolute, clockTime, duration, now, since } from "../state/clock";
+import { clockTime, duration, now, since, timeOfDay } from "../state/clock";
 import { fleet } from "../state/nodes";
 import { prefs } from "../state/settings";
 import { answered, offline } from "../wire/away";
@@ -123,7 +123,7 @@ export const wording = (text: unknown, node: Record<string, any> = {}): string =
       uuid === node.uuid ? nameOf(node) : (fleet.nodes.get(uuid)?.name ?? uuid),
     )
     .replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, (_, day, at) =>
-      absolute(`${day}T${at}Z`, prefs.value.utc),
+      timeOfDay(`${day}T${at}Z`, prefs.value.utc, new Date(now.peek()).toISOString()),
     )
     // Its age is beside it, and goes on.
     .replace(
