@@ -85,5 +85,6 @@ def make(running: service.Service) -> Sights:
             "webhooks": "/v1/webhooks",
             "webhook": f"/v1/webhooks/{hook}",
             "settings": "/v1/whoami",
+            "words": "/v1/whoami?~tab=words",
         }
     )

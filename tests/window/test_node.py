@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import act, confirm, press, refused, state, to, unfold, write
-from tests.window.conftest import OpenPage, expect
+from tests.window.acts import act, confirm, press, refused, row, state, to, unfold, write
+from tests.window.conftest import Faults, OpenPage, expect
 from tests.window.test_pages import lost, violations
 
 TABS = {
@@ -34,14 +36,15 @@ DISK = {
     "result": "erased",
     "level": "clear",
 }
-INFO = {"fake_erasures": [DISK], "fake_ports": ["52:54:00:00:07:01"], "fake_health": "Warning"}
 
 
 def inspected(live: service.Service, name: str) -> str:
     """Create a node that knows its hardware; return its UUID."""
     facts = {"extra": {"rack": "r07"}, "properties": {"vendor": "Dell", "model": "R640"}}
     more = {**facts, "resource_class": "gpu", "owner": "team-b"}
-    uuid = live.create(name, driver_info=INFO, **more)
+    # A port has an address that no other node has.
+    info = {"fake_erasures": [DISK], "fake_ports": [f"52:54:00:00:07:{ord(name[0]) % 100:02}"]}
+    uuid = live.create(name, driver_info=info, **more)
     live.provision(name, "manage", "manageable")
     live.provision(name, "inspect", "manageable")
     return uuid
@@ -170,13 +173,55 @@ def test_hardware_is_shown_as_facts(page: sync_api.Page, live: service.Service) 
     disks = page.get_by_role("region", name="Disks").locator("tbody").get_by_role("row")
     expect(disks).to_have_text(["/dev/sda960 GBPM883S-1"])
     cards = page.get_by_role("region", name="Network cards").locator("tbody").get_by_role("row")
-    expect(cards).to_have_text(["eth052:54:00:00:07:01yes"])
+    expect(cards).to_have_text(["eth052:54:00:00:07:02yes"])
     hardware = page.get_by_role("region", name="Hardware", exact=True)
     expect(hardware).to_contain_text("Memory16 GiB")
     expect(hardware).to_contain_text("Dell R640")
     expect(hardware.locator("code", has_text="x86_64")).to_have_count(0)
     hardware.get_by_text("JSON of").click()
     expect(hardware.locator("code", has_text="x86_64")).to_have_count(1)
+
+
+def test_machines_are_listed_by_their_health(page: sync_api.Page, live: service.Service) -> None:
+    for name, health in (("sick-1", "OK"), ("sick-2", "Critical"), ("sick-3", "Warning")):
+        uuid = live.create(name)
+        write(live, "UPDATE nodes SET health = ? WHERE uuid = ?", health, uuid)
+    page.goto(to(live, "/v1/nodes?~q=sick-&~sort=health&~cols=name,health"))
+    cells = page.locator(".grid .cell.name")
+    expect(cells).to_have_text(["sick-2", "sick-3", "sick-1"])
+    expect(row(page, "sick-2")).to_contain_text("Critical")
+    field = page.get_by_role("searchbox")
+    field.fill("sick- health:warning")
+    field.press("Enter")
+    page.get_by_role("button", name="health: Warning").wait_for()
+    expect(cells).to_have_text(["sick-3"])
+
+
+def test_words_are_explained_from_the_help(page: sync_api.Page, live: service.Service) -> None:
+    page.goto(to(live, "/v1/nodes"))
+    page.get_by_role("button", name="Help and shortcuts").click()
+    page.get_by_role("dialog").get_by_role("link", name="The words of the window").click()
+    page.get_by_role("heading", name="Words").wait_for()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    hold = page.locator("dt", has_text=re.compile("^hold$")).locator("+ dd")
+    expect(hold).to_contain_text("legal: its data stay")
+    page.get_by_role("definition").get_by_role("link", name="runs", exact=True).click()
+    page.get_by_role("heading", name="Runs").wait_for()
+
+
+def test_tabs_open_while_the_service_is_away(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    live.create("late-tab")
+    with page.expect_response(lambda one: one.url.endswith("/words.js")):
+        page.goto(to(live, "/v1/nodes/late-tab"))
+    page.get_by_role("list", name="States").wait_for()
+    page.route("**/v1/**", lambda route: route.abort())
+    faults.allow("ERR_FAILED|net::ERR")
+    page.get_by_role("link", name="Hardware", exact=True).click()
+    page.get_by_text("Not inspected yet.").wait_for()
+    page.get_by_role("link", name="Settings", exact=True).click()
+    page.get_by_role("button", name="Change settings…").wait_for()
 
 
 @pytest.mark.parametrize("health", ["Warning", "Critical"])

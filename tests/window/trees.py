@@ -402,6 +402,19 @@ PAGES = {
   - definition: paused
   - heading "Failed deliveries" [level=2]
 """,
+    "words": """
+- main:
+  - heading "Words" [level=1]
+  - heading "Machines" [level=2]
+  - term: node
+  - term: conductor
+  - definition:
+    - link "conductors"
+  - heading "States" [level=2]
+  - heading "Work" [level=2]
+  - heading "Care" [level=2]
+  - term: hold
+""",
     "settings": """
 - main:
   - heading "Settings" [level=1]

@@ -10,10 +10,11 @@ import { lazy } from "../parts/lazy";
 import { Chips, clearFilters, QueryField, total, Views } from "../parts/query";
 import { LIST_MS, wrong } from "../parts/read";
 import { Table } from "../parts/table";
-import { Ago, bdi, filters, link, Marks, nodeAddress, nodeLink, State } from "../parts/text";
+import { Ago, bdi, filters, Health, link, Marks, nodeAddress, nodeLink, State } from "../parts/text";
 import { copy, Curl } from "../parts/toasts";
 import { DATA_STATES, expected, many, nameOf, OVERDUE, stepName, stopOf } from "../parts/words";
 import { openBatches } from "../state/batches";
+import { healthNeed } from "../state/health";
 import {
   fleet,
   followFleet,
@@ -51,6 +52,7 @@ const COLUMNS = [
 
 /** Further columns that an address may name: fields of nodes. */
 const MORE = [
+  "health",
   "driver",
   "owner",
   "lessee",
@@ -66,7 +68,7 @@ const columnOf = (key: string) =>
   COLUMNS.find((column) => column.key === key) ?? {
     key,
     title: key.replaceAll("_", " "),
-    cell: fieldCell(key),
+    cell: key === "health" ? HealthCell : fieldCell(key),
     wide: true,
   };
 /** @param named `~cols` of the address, with commas */
@@ -140,6 +142,9 @@ function InBatch(node: Node) {
 }
 function Since(node: Node) {
   return <Ago at={node.provision_updated_at} />;
+}
+function HealthCell(node: Node) {
+  return node.health && <Health value={node.health} />;
 }
 function Power(node: Node) {
   return bdi(String(node.power_state ?? "").replace("power ", ""));
@@ -342,8 +347,10 @@ function ordered(rows: Node[], sort: string): Node[] {
   const key = sort.replace(/^-/, "");
   if (key === "name") return down < 0 ? rows.reverse() : rows;
   const byNeed = key === "need" || key === "under";
+  const first = (node: Node) =>
+    byNeed ? needOf(node) : key === "health" ? healthNeed(node.health) : String(node[key] ?? "");
   // Made once for each row, not for each comparison.
-  const keyed = rows.map((node) => ({ node, first: byNeed ? needOf(node) : String(node[key] ?? "") }));
+  const keyed = rows.map((node) => ({ node, first: first(node) }));
   keyed.sort((a, b) => (a.first < b.first ? -down : a.first > b.first ? down : 0));
   return keyed.map((row) => row.node);
 }

@@ -1,6 +1,7 @@
 /** Pages that show one list or one document: runs, steps, doctor, settings. */
 import { useState } from "preact/hooks";
 import { Checkbox, Field, Select, typed } from "../parts/fields";
+import { lazy } from "../parts/lazy";
 import { Checks, DocumentList, DocumentView, LIST_MS, Tree } from "../parts/read";
 import { RUN_HEAD, runRow, Timeline } from "../parts/run";
 import { bdi, nodeLink, Result, stamp } from "../parts/text";
@@ -176,7 +177,12 @@ function Views() {
   );
 }
 
-export function SettingsPage() {
+const Words = lazy(async () => (await import("./words")).Words);
+
+/** Settings of this browser, or the words of the window. */
+export const SettingsPage = () => (route.value.view.tab === "words" ? <Words /> : <Settings />);
+
+function Settings() {
   const { views } = prefs.value;
   return (
     <>

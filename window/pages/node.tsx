@@ -334,6 +334,7 @@ function ActivityTab({ own, parts, node, why, run, reload, turn }: Shown) {
         <>
           {parts[3] && run.body && <Timeline run={run.body} />}
           {node.body && <Activity node={node.body} />}
+          <JsonOf path={`${own}/history?limit=100&sort_dir=desc`} />
         </>
       )}
     </>

@@ -44,4 +44,7 @@ function Unloaded() {
 }
 
 /** Load all parts, so that an open page goes on while the service is away, and after an upgrade. */
-export const loadAll = () => Promise.allSettled(loads.map((read) => read()));
+export async function loadAll() {
+  // A part may name further parts, which stand in the list when it is loaded.
+  for (const read of loads) await read().catch(() => undefined);
+}

@@ -20,7 +20,7 @@ import {
   openRetirement,
   openVerb,
 } from "./openers";
-import { MORE, nextTheme, PAGES } from "./places";
+import { MORE, nextTheme, PAGES, WORDS } from "./places";
 import { bdi, nodeAddress } from "./text";
 import { say } from "./toasts";
 import { many, nameOf, POWER_ACTS, verb, verbsFrom } from "./words";
@@ -242,6 +242,9 @@ function Help() {
           </>
         ))}
       </dl>
+      <p>
+        <a href={`#${WORDS}`}>The words of the window</a> are explained on a page of their own.
+      </p>
     </ActForm>
   );
 }

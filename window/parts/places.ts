@@ -12,13 +12,21 @@ export const PAGES = [
   ["d", "Doctor", "/v1/doctor"],
 ] as const;
 
-/** Pages of what the service has beside machines, in a menu of the navigation: label, address. */
+/** All machines with the worst health first. */
+const HEALTH = "/v1/nodes?~sort=health&~cols=name,provision_state,health,power_state,resource_class,owner";
+
+/** The words of the window. */
+export const WORDS = "/v1/whoami?~tab=words";
+
+/** Further pages, in a menu of the navigation: label, address. */
 export const MORE = [
+  ["Health", HEALTH],
   ["Conductors", "/v1/conductors"],
   ["Runbooks", "/v1/runbooks"],
   ["Deploy templates", "/v1/deploy_templates"],
   ["Allocations", "/v1/allocations"],
   ["Webhooks", "/v1/webhooks"],
+  ["Words", WORDS],
 ] as const;
 
 export function nextTheme() {

@@ -361,6 +361,7 @@ const EQUALITY: Record<string, Equality> = {
   fault: text,
   instance_uuid: text,
   data_state: text,
+  health: text,
   conductor_group: (node, value) => String(node.conductor_group ?? "").toLowerCase() === value.toLowerCase(),
   maintenance: flag,
   retired: flag,

@@ -11,6 +11,7 @@ test("a token is an argument of the API", () => {
   expect(argument("class:gpu")).toEqual(["resource_class", "gpu"]);
   expect(argument("state:clean-failed,available")).toEqual(["provision_state", "clean failed,available"]);
   expect(argument("state:failed")?.[1]).toContain("deploy failed");
+  expect(argument("health:critical")).toEqual(["health", "Critical"]);
   expect(argument("State:active")).toEqual(["provision_state", "active"]);
 });
 

@@ -1,5 +1,6 @@
 /** Tokens of the query of the fleet, `class:gpu`: arguments of the API, typed in the field. */
 import { STATES } from "../facts";
+import { healthNamed } from "./health";
 import type { Node } from "./nodes";
 
 /** Words before the colon, and the arguments of the API. */
@@ -14,6 +15,7 @@ export const TOKENS: Record<string, string> = {
   conductor: "conductor",
   fault: "fault",
   data: "data_state",
+  health: "health",
   maintenance: "maintenance",
   retired: "retired",
 };
@@ -34,7 +36,7 @@ export function argument(word: string): [string, string] | null {
   const [, token = "", value = ""] = TOKEN.exec(word) ?? [];
   const name = argumentOf(token);
   if (!name || !value) return null;
-  return [name, name === "provision_state" ? states(value) : value];
+  return [name, READ[name]?.(value) ?? value];
 }
 
 /** `failed` are all states of a failure; a hyphen stands for the blank of a state. */
@@ -44,6 +46,9 @@ const states = (text: string) =>
     .split(",")
     .map((state) => (state === "failed" ? FAILED.join() : state.replaceAll("-", " ")))
     .join();
+
+/** Readers of values that are typed in another form than the API takes. */
+const READ: Record<string, (value: string) => string> = { provision_state: states, health: healthNamed };
 
 /** @returns the words that stay in the field, and the arguments of its complete tokens */
 export function split(text: string): { words: string; found: Record<string, string> } {
