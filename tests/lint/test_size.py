@@ -19,7 +19,7 @@ FOLDERS = {
     "ironic_lite.cmd": (2_010, 10),
     "ironic_lite.conductor": (9_300, 54),
     "ironic_lite.core": (4_865, 24),
-    "ironic_lite.db": (5_605, 35),
+    "ironic_lite.db": (5_610, 35),
     "ironic_lite.domain": (6_110, 35),
     "ironic_lite.drivers": (14_695, 67),
     "ironic_lite.errors": (420, 1),

@@ -13,7 +13,7 @@ they are the same. So a new owner never finds a value of the former one, althoug
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -38,18 +38,8 @@ _AFTER = "\U0010ffff"
 """The last character: a query with it is behind all texts that the query starts."""
 
 _TEXT = sa.bindparam("k_text", type_=sa.String)
-_OTHER = models.search_terms.alias("other").c
-_FIRST = sa.not_(
-    sa.exists().where(
-        _OTHER.node_uuid == _TERM.node_uuid,
-        _OTHER.field == _TERM.field,
-        _OTHER.term >= _TEXT,
-        _OTHER.term < _TERM.term,
-        _OTHER.value == _TERM.value,
-    )
-)
-"""A hit is the first of the words of its value that start with the query."""
-_FEW = 1000
+_INDEX = "FORCE INDEX (ix_search_terms_term)"
+_GROWTH = 8
 
 _MARK = prepared.Write(models.search_changes.insert().inline())
 _CHANGE = models.search_changes.c
@@ -191,30 +181,35 @@ def search(
     :param project: owns or leases the nodes; None for all nodes.
     :param readable: sources, or ``port``, that the caller may read only of nodes of a project.
     """
-    few = project is not None and _owns_few(conn, project)
     hits: dict[Hit, None] = {}
     for text in forms:
-        for statement, values in statements(text, project, readable, few=few):
-            # Each statement returns a hit once, so one more than the limit is enough.
-            rows = conn.execute(statement, {**values, "limit_": limit + 1})
-            hits |= dict.fromkeys(Hit(*row) for row in rows)
+        for statement, values in statements(text, project, readable):
+            hits |= _first_hits(conn, statement, values, limit + 1)
             if len(hits) > limit:
                 return list(hits)[:limit], True
     return list(hits), False
 
 
-def _owns_few(conn: Connection, project: str) -> bool:
-    """Return whether a project has so few nodes that they are better read before the terms."""
-    return conn.execute(_MANY, {"k_node_owner": project, "k_node_lessee": project}).first() is None
+def _first_hits(
+    conn: Connection, statement: sa.Select[Any], values: RowView, wanted: int
+) -> dict[Hit, None]:
+    """Return the first hits of a statement: all, or so many as are wanted, or more.
+
+    Terms may be of one value, or of nodes that have changed hands, so that more terms are read.
+    """
+    some = 2 * wanted
+    while True:
+        found = conn.execute(statement, {**values, "limit_": some}).all()
+        hits = dict.fromkeys(Hit(*row) for row in found if row[0] is not None)
+        if len(hits) >= wanted or len(found) < some:
+            return hits
+        some *= _GROWTH
 
 
 def statements(
-    text: str, project: str | None, readable: Mapping[str, Sides], *, few: bool
+    text: str, project: str | None, readable: Mapping[str, Sides]
 ) -> list[tuple[sa.Select[Any], Row]]:
-    """Return the selects of a query, the best hits first, and their values.
-
-    :param few: the project has few nodes.
-    """
+    """Return the selects of a query, the best hits first, and their values."""
     values: Row = {"k_text": text, "k_after": f"{text}{_AFTER}", "k_whole": "_" * len(text)}
     limits = dict(readable)
     if project is not None:
@@ -224,7 +219,7 @@ def statements(
         given = {side: one for side, one in sorted(sides.items()) if one is not None}
         values |= {f"k_{source}_{side}": one for side, one in given.items()}
         shape.append((source, tuple(given)))
-    of_terms, idents = _selects(tuple(shape), few)
+    of_terms, idents = _selects(tuple(shape))
     if not rules.may_start_ident(text):
         made = of_terms
     else:
@@ -235,7 +230,6 @@ def statements(
 @functools.lru_cache(256)
 def _selects(
     shape: tuple[tuple[str, tuple[str, ...]], ...],
-    few: bool,  # of the key
 ) -> tuple[list[sa.Select[Any]], list[sa.Select[Any]]]:
     """Return the selects of terms, and those of UUIDs and addresses.
 
@@ -243,79 +237,81 @@ def _selects(
 
     :param shape: the sources of which the caller reads only nodes of a project, with the sides.
     """
-    limits = {
-        source: _owned_or_leased(sides, source, indexed=few and source == "node")
-        for source, sides in shape
-    }
-    mine = limits.get("node", sa.true())
-    term = unindexed(_TERM.term) if few else _TERM.term
-    where = [
-        mine,
-        *(_TERM[side].is_not_distinct_from(_NODE[side]) for side in ("owner", "lessee")),
-        *(
-            sa.or_(_TERM.field < f"{source}.", _TERM.field >= f"{source}/", allowed)
-            for source, allowed in limits.items()
-            if source in rules.SOURCES
-        ),
-    ]
-    # A value that is as long as a term is this term.
-    whole = (term == _TEXT, _TERM.value.like(sa.bindparam("k_whole")))
-    joined = models.search_terms.join(models.nodes, _NODE.uuid == _TERM.node_uuid)
-    order = (term, _TERM.value, _TERM.field, _TERM.node_uuid)
-    of_terms = [
-        _select(joined, _TERM.field, _TERM.value, (*chosen, *where), order)
-        for chosen in (whole, (*_starts(term), _FIRST))
-    ]
-    for dialect in () if few else ("mysql", "mariadb"):
-        # MariaDB would read all nodes of the project and all their terms, and sort these.
-        of_terms = [one.prefix_with("STRAIGHT_JOIN", dialect=dialect) for one in of_terms]
+    limits = dict(shape)
+    of_terms = [_select_terms(chosen, limits) for chosen in (_WHOLE, _starts(_TERM.term))]
+    mine = _owned_or_leased(models.nodes, limits, "node")
     joined = models.ports.join(models.nodes, _NODE.uuid == _PORT.node_uuid)
-    address, allowed = _PORT.address, limits.get("port", sa.true())
-    where = [*_starts(address), allowed, mine]
-    idents = [_select(joined, "port.address", address, where, (address, _PORT.uuid))]
+    where = [*_starts(_PORT.address), _owned_or_leased(models.nodes, limits, "port"), mine]
+    idents = [_select(joined, "port.address", _PORT.address, where)]
     for column in (_NODE.uuid, _NODE.instance_uuid):
-        where = [*_starts(column), mine]
-        idents.append(_select(models.nodes, str(column.key), column, where, (column,)))
+        idents.append(_select(models.nodes, str(column.key), column, [*_starts(column), mine]))
     return of_terms, idents
-
-
-def _owned_or_leased(
-    sides: Sequence[str], name: str, *, indexed: bool = False
-) -> sa.ColumnElement[bool]:
-    """Return a condition for nodes of a project."""
-    found = (
-        (_NODE[side] if indexed else unindexed(_NODE[side]))
-        == sa.bindparam(f"k_{name}_{side}", type_=sa.String)
-        for side in sides
-    )
-    return sa.or_(sa.false(), *found)
 
 
 def _starts(column: sa.ColumnElement[Any]) -> tuple[sa.ColumnElement[bool], ...]:
     return (column >= _TEXT, column < sa.bindparam("k_after", type_=sa.String))
 
 
-def _select(
-    table: sa.FromClause,
-    field: str | sa.Column[str],
-    value: sa.Column[Any],
-    where: Sequence[sa.ColumnElement[bool]],
-    order: Sequence[sa.ColumnElement[Any]],
+# A value that is as long as a term is this term. MariaDB would sort rows with an equal term.
+_WHOLE = (_TERM.term >= _TEXT, _TERM.term <= _TEXT, _TERM.value.like(sa.bindparam("k_whole")))
+
+
+def _select_terms(
+    chosen: Iterable[sa.ColumnElement[bool]], limits: Mapping[str, Sequence[str]]
 ) -> sa.Select[Any]:
-    """Return the select of hits."""
-    shown = sa.literal(field) if isinstance(field, str) else field
+    """Return the select of the first terms, each with its node if the term is of its present owner.
+
+    The index alone decides which terms these are: PostgreSQL and MariaDB would join and sort all.
+    """
+    where = [
+        sa.or_(
+            _TERM.field < f"{source}.",
+            _TERM.field >= f"{source}/",
+            _owned_or_leased(models.search_terms, limits, source),
+        )
+        for source in sorted(rules.SOURCES & limits.keys())
+    ]
+    columns = (_TERM[name] for name in ("term", "value", "node_uuid", "field", "owner", "lessee"))
+    some = sa.select(*columns).where(
+        *chosen, _owned_or_leased(models.search_terms, limits, "node"), *where
+    )
+    for dialect in ("mysql", "mariadb"):
+        some = some.with_hint(models.search_terms, _INDEX, dialect)
+    some = some.order_by(_TERM.term, _TERM.value, _TERM.node_uuid)
+    first = some.limit(sa.bindparam("limit_", type_=sa.Integer)).subquery()
+    same = (first.c[side].is_not_distinct_from(_NODE[side]) for side in ("owner", "lessee"))
+    joined = first.outerjoin(models.nodes, sa.and_(_NODE.uuid == first.c.node_uuid, *same))
     return (
-        sa.select(_NODE.uuid, _NODE.name, shown, value, _NODE.provision_state)
-        .select_from(table)
-        .where(*where)
-        .order_by(*order)
-        .limit(sa.bindparam("limit_", type_=sa.Integer))
+        sa.select(_NODE.uuid, _NODE.name, first.c.field, first.c.value, _NODE.provision_state)
+        .select_from(joined)
+        .order_by(first.c.term, first.c.value, first.c.node_uuid, first.c.field)
     )
 
 
-_MANY = (
-    sa.select(_NODE.uuid)
-    .where(_owned_or_leased(("owner", "lessee"), "node", indexed=True))
-    .limit(1)
-    .offset(_FEW)
-)
+def _owned_or_leased(
+    table: sa.Table, limits: Mapping[str, Sequence[str]], name: str
+) -> sa.ColumnElement[bool]:
+    """Return a condition for rows of a project, if the caller is limited to these."""
+    if name not in limits:
+        return sa.true()
+    found = (
+        unindexed(table.c[side]) == sa.bindparam(f"k_{name}_{side}", type_=sa.String)
+        for side in limits[name]
+    )
+    return sa.or_(sa.false(), *found)
+
+
+def _select(
+    table: sa.FromClause,
+    field: str,
+    value: sa.Column[Any],
+    where: Sequence[sa.ColumnElement[bool]],
+) -> sa.Select[Any]:
+    """Return the select of hits in a column of identifiers, which are unique."""
+    return (
+        sa.select(_NODE.uuid, _NODE.name, sa.literal(field), value, _NODE.provision_state)
+        .select_from(table)
+        .where(*where)
+        .order_by(value)
+        .limit(sa.bindparam("limit_", type_=sa.Integer))
+    )
