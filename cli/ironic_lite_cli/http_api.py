@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 import urllib.parse
@@ -72,6 +73,11 @@ class _Session:
         return answer
 
 
+def _is_said_once(record: logging.LogRecord) -> bool:
+    """Leave out the refusals that python-ironicclient logs, because the command prints them."""
+    return record.levelno < logging.ERROR
+
+
 class Api:
     """The HTTP API by the client of python-ironicclient.
 
@@ -84,6 +90,7 @@ class Api:
         if isinstance(self._client, SessionClient) and not isinstance(session, _Session):
             session = _Session(session)
             self._client.session = session
+        logging.getLogger("ironicclient.common.http").addFilter(_is_said_once)
 
     def get(self, *words: str, **query: object) -> Any:
         """Return the body of ``GET /v1/words...``; arguments that are None are left out.

@@ -554,7 +554,7 @@ class Refusing:
             self.server.server_close()
 
 
-def test_permanent_refusal_is_sent_once() -> None:
+def test_permanent_refusal_is_sent_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
     served = Refusing(text="It is held. End the hold with DELETE /v1/nodes/n1/holds/h-1 first.")
     with served.api() as api, pytest.raises(exc.Conflict) as caught:
         api.change("DELETE", "nodes", "n1")
@@ -562,6 +562,7 @@ def test_permanent_refusal_is_sent_once() -> None:
         "It is held. End the hold with baremetal node hold delete n1 h-1 first."
     )
     assert served.agents == ["ironic-lite-cli"]
+    assert "It is held" not in caplog.text
 
 
 def test_refusal_with_retry_after_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
