@@ -24,8 +24,11 @@ PAGES = {
     "cleaning": "/v1/nodes/rack2-04",
     "runs": "/v1/runs",
     "batches": "/v1/batches",
-    "events": "/v1/events?since=0",
+    "activity": "/v1/events?~time=7d",
     "evidence": "/v1/erasures",
+    "conductors": "/v1/conductors",
+    "runbooks": "/v1/runbooks",
+    "webhooks": "/v1/webhooks",
     "steps": "/v1/stats/steps",
     "doctor": "/v1/doctor",
     "settings": "/v1/whoami",
@@ -38,7 +41,8 @@ PRESSED = {
     "enroll": ("/v1/nodes", "button", "Enroll…"),
     "palette": ("/v1/nodes", "button", "Find…"),
     "help": ("/v1/nodes", "button", "Help and shortcuts"),
-    "log": ("/v1/nodes/rack2-01", "link", "Log"),
+    "enroll-many": ("/v1/nodes", "button", "Enroll…"),
+    "log": ("/v1/nodes/rack2-01/runs", "link", "Log"),
 }
 WIDTHS = {1280: 800, 320: 800}
 _PROGRAMS = ("chromium-headless-shell", "chromium")
@@ -79,6 +83,8 @@ def _pictures(browser: sync_api.Browser, url: str, folder: pathlib.Path) -> Iter
                     cast(Any, role), name=pressed, exact=True, include_hidden=True
                 )
                 found.first.dispatch_event("click")  # On a narrow screen it may be in a menu.
+                if name == "enroll-many":
+                    page.get_by_role("button", name="Many machines…").click()
                 yield _picture(page, folder / f"{name}-{width}-{scheme}.png")
             page.close()
 
