@@ -26,7 +26,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots sample window docs format clean
+.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -146,6 +146,9 @@ bench-ironic: $(VENV)-ironic/.installed ## compare the CPU of requests with Iron
 
 bench-ironic-start: $(VENV)-ironic/.installed ## compare the time of a start with Ironic in .venv-ironic
 	$(VENV)/bin/python -W ignore -m benchmarks.cold_start $(VENV)-ironic $(ARGS)
+
+tasks: $(STAMP) ## do fourteen tasks of an operator in the window, and count clicks and keys: build/tasks.txt
+	$(VENV)/bin/pytest -q -s -n0 tests/window/test_tasks.py $(ARGS)
 
 sample: $(STAMP) ## generate ironic-lite.conf.sample from the options
 	$(VENV)/bin/oslo-config-generator --config-file etc/config-generator.conf

@@ -62,7 +62,8 @@ PROOFS = (
     *("window/test_changes_sent", "window/test_curls", "window/test_evidence"),
     *("window/test_filters", "window/test_fleet", "window/test_guard", "window/test_keys"),
     *("window/test_keystone", "window/test_lost", "window/test_orders", "window/test_selection"),
-    *("window/test_states", "window/test_tabs", "window/test_ways", "window/test_words"),
+    *("window/test_states", "window/test_tabs", "window/test_tasks", "window/test_ways"),
+    "window/test_words",
 )
 """Modules that ``make test`` leaves to ``make proofs``.
 
