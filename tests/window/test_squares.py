@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import ERASE, edit, paused_batch, press, to
+from tests.window.conftest import Faults
 
 pytestmark = pytest.mark.feature("batches")
 expect = sync_api.expect
@@ -136,3 +138,64 @@ def test_squares_of_many_pages_are_all_read(page: sync_api.Page, live: service.S
     page.goto(to(live, own))
     counted = page.get_by_role("list", name="Nodes by wave, counted").get_by_role("listitem")
     expect(counted).to_have_text("wave 1: 2 failed")
+
+
+def pumped(page: sync_api.Page, ready: Callable[[], bool]) -> None:
+    """Wait until something holds that requests of the page bring."""
+    for _ in range(600):
+        if ready():
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError("nothing has come in a minute")
+
+
+def test_squares_are_read_though_counts_change_faster(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("busy-1")
+    body = {"nodes": ["busy-1"], "request": {"target": "provide"}}
+    batch = live.ask("POST", "/v1/batches", body).json()["uuid"]
+    own = f"/v1/batches/{batch}"
+    service.until(lambda: live.get(own)["counts"]["refused"], "the refusal")
+    document, members = live.get(own), live.get(f"{own}/nodes")
+    polls: list[int] = []
+    kept: list[sync_api.Route] = []
+
+    def poll(route: sync_api.Route) -> None:
+        polls.append(1)
+        counts = {**document["counts"], "done": len(polls)}
+        route.fulfill(json={**document, "state": "running", "ended_at": None, "counts": counts})
+
+    def keep(route: sync_api.Route) -> None:
+        kept.append(route)
+
+    page.route(f"**{own}", poll)
+    page.route(f"**{own}/nodes?limit=1000*", keep)
+    page.goto(to(live, own))
+    pumped(page, lambda: len(polls) > 3)
+    assert len(kept) == 1
+    kept[0].fulfill(json=members)
+    counted = page.get_by_role("list", name="Nodes by wave, counted").get_by_role("listitem")
+    expect(counted).to_have_text("wave 1: 1 failed")
+    pumped(page, lambda: len(kept) > 1)
+    kept[1].fulfill(json=members)
+
+
+def test_squares_come_back_after_a_fault(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("503")
+    live.create("lost-square")
+    body = {"nodes": ["lost-square"], "request": {"target": "provide"}}
+    own = f"/v1/batches/{live.ask('POST', '/v1/batches', body).json()['uuid']}"
+    service.until(lambda: live.get(own)["counts"]["refused"], "the refusal")
+    answers: list[int] = []
+
+    def answer(route: sync_api.Route) -> None:
+        answers.append(1)
+        route.fulfill(status=503, json={}) if len(answers) == 1 else route.continue_()
+
+    page.route(f"**{own}/nodes?limit=1000*", answer)
+    page.goto(to(live, own))
+    counted = page.get_by_role("list", name="Nodes by wave, counted").get_by_role("listitem")
+    expect(counted).to_have_text("wave 1: 1 failed")

@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { STATES } from "../facts";
 import { duration, timeNow } from "../state/clock";
+import { pauseOf } from "../state/batches";
 import { fleet } from "../state/nodes";
 import { path } from "../state/route";
 import { type Fault, get, may, oneAtATime } from "../wire/api";
@@ -204,7 +205,7 @@ function batchRow({ uuid, name, state, nodes, done, failed, ends_at: ends, pause
         {link(own, name ?? `batch of ${many(nodes)}`)}{" "}
         <progress aria-label={`Ended nodes of ${name ?? uuid}`} max={nodes} value={ended} /> {ended}/{nodes}
         {failed > 0 && <b class="danger"> ▲{failed}</b>}
-        {paused && <b class="held-mark"> ■ paused{by ? <>: {bdi(by)}</> : ""}</b>}
+        {paused && <b class="held-mark"> ■ paused {bdi(pauseOf({ paused_by: by }))}</b>}
         {ends && ` · ${expected({ ends_at: ends }, true)}`}
       </span>
       {state === "running" && <button onClick={() => pauseBatch(own)}>Pause</button>}

@@ -4,7 +4,8 @@ import { ENDED } from "../state/batches";
 import { duration, now } from "../state/clock";
 import { causes, markOf, secondsOf, slowest, usualOf, waves } from "../state/members";
 import { changeRoute, href, path, route } from "../state/route";
-import { type Fault, pages } from "../wire/api";
+import { type Fault, pages, passing, sleep } from "../wire/api";
+import { POLL_MS } from "../wire/feed";
 import { type Json } from "../wire/json";
 import { openNext, openSome } from "./bulk";
 import { DocumentView, List, useDocument, wrong } from "./read";
@@ -16,32 +17,44 @@ import { erases, nameOf, wording } from "./words";
 const FIELDS_OF_MEMBER = "uuid,name,wave,result,error,run,started_at,ended_at";
 const PAGE_MS = 1000;
 
-/** All nodes of a batch, read again when its counts change; of many nodes not as often. */
+/**
+ * All nodes of a batch, read again when its counts have changed; of many nodes not as often. A reading
+ * under way ends first, or a large batch would never be read.
+ */
 function useMembers(own: string, counts: string): { members: Json[]; fault: Fault | null } {
   const [found, setFound] = useState({ members: [] as Json[], fault: null as Fault | null });
-  const last = useRef({ at: -Infinity, pages: 0 });
+  const reading = useRef({ under: false, again: false, abort: new AbortController() });
+  useEffect(() => () => reading.current.abort.abort(), []);
   useEffect(() => {
-    const abort = new AbortController();
+    const state = reading.current;
+    const { signal } = state.abort;
+    state.again = true;
     const read = async () => {
       const members: Json[] = [];
-      last.current = { at: performance.now(), pages: 0 };
+      let many = 0;
+      state.again = false;
       const list = `${own}/nodes?limit=1000&fields=${FIELDS_OF_MEMBER}`;
-      for await (const page of pages(list, "nodes", abort.signal)) {
+      for await (const page of pages(list, "nodes", signal)) {
         members.push(...page);
-        last.current.pages += 1;
+        many += 1;
       }
       setFound({ members, fault: null });
+      if (many > 1) await sleep(many * PAGE_MS);
     };
-    const { at, pages: many } = last.current;
-    const timer = setTimeout(
-      () => read().catch((fault) => abort.signal.aborted || setFound((old) => ({ ...old, fault }))),
-      Math.max(0, many > 1 ? at + many * PAGE_MS - performance.now() : 0),
-    );
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
+    const readAll = async () => {
+      while (state.again && !signal.aborted) {
+        await read().catch(async (fault: Fault) => {
+          if (signal.aborted) return;
+          setFound((old) => ({ ...old, fault }));
+          state.again ||= passing(fault);
+          await sleep(POLL_MS);
+        });
+      }
+      state.under = false;
     };
-  }, [own, counts]);
+    if (!state.under) void readAll();
+    state.under = true;
+  }, [counts]);
   return found;
 }
 
