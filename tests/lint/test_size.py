@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 69_365, "tokens": 601_400, "files": 362, "small": 66, "single": 62}
+ALL = {"lines": 69_360, "tokens": 601_400, "files": 362, "small": 66, "single": 62}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

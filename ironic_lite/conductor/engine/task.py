@@ -180,11 +180,10 @@ class DriverView:
     def confirm_lock(self, *, changes: bool = False) -> None:
         """Confirm the lock before a request to the machine; see ``drivers.base.Task``."""
         self._lock.check()
-        if changes and not self._admitted:
-            self._refuse_change()
-            self._admitted = True
+        if changes:
+            self._admit(holds.ORDER)
 
-    def _refuse_change(self) -> None:
+    def _admit(self, operation: str) -> None:
         """Refuse a change of the machine if a hold in force blocks it."""
 
     @property
@@ -317,14 +316,14 @@ class Task(DriverView):
             or bool(node.target_power_state or self.notes.order or self.notes.untidied)
         )
 
-    def _refuse_change(self) -> None:
+    def _admit(self, operation: str) -> None:
         unheld = self.held is not None and not self.held.has_hold
-        if unheld or self._has_work:
-            return
-        uuid, project = self.node.uuid, self.context.project
-        self.runtime.database.read(
-            lambda conn: hold_rows.refuse(conn, uuid, holds.ORDER, holds.ORDER, project)
-        )
+        if not (self._admitted or unheld or self._has_work):
+            uuid, project = self.node.uuid, self.context.project
+            self.runtime.database.read(
+                lambda conn: hold_rows.refuse(conn, uuid, operation, operation, project)
+            )
+        self._admitted = True
 
     def choose_deploy(self, *, anew: bool = False) -> None:
         """Use the deploy interface that the node's own one chooses, if that one does not work.
@@ -432,7 +431,7 @@ class Task(DriverView):
 
     def switch_power(self, target: str, timeout: float | None = None) -> None:
         """Switch the machine, after its parent or its children; see ``drivers.base.Task``."""
-        self._admitted = True  # another block of holds is asked about the power
+        self._admit(holds.POWER)
         self.other_nodes.tie_power(self, target, timeout)
         power = self.driver.power
         if target in (REBOOT, SOFT_REBOOT):
