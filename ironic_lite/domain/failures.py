@@ -109,7 +109,7 @@ def _without_wrapper(first: errors.Error, hide: TextMask) -> Json:
         code, text = errors.HardwareError.__name__, str(first.facts.get(_REASON) or text)
     return {
         "code": code,
-        "text": _shortened(hide(text), _MOST_TEXT),
+        "text": shortened(hide(text), _MOST_TEXT),
         "retryable": first.retryable,
     }
 
@@ -125,11 +125,7 @@ def _plain(fact: object, hide: TextMask, depth: int = 0) -> Any:
         return {str(name): _plain(value, hide, depth + 1) for name, value in kept}
     if depth < _DEEPEST and isinstance(fact, list | tuple | set | frozenset):
         return [_plain(value, hide, depth + 1) for value in list(fact)[:_MOST_ITEMS]]
-    return _shortened(hide(str(fact)), _MOST_WORDS)
-
-
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return shortened(hide(str(fact)), _MOST_WORDS)
 
 
 def _bounded(cause: Json) -> Json:
@@ -140,7 +136,7 @@ def _bounded(cause: Json) -> Json:
             break
         del facts[name]
     while _size(cause) > MOST_BYTES:
-        cause["text"] = _shortened(cause["text"], len(cause["text"]) // 2)
+        cause["text"] = shortened(cause["text"], len(cause["text"]) // 2)
     return cause
 
 

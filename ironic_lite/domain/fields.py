@@ -16,43 +16,6 @@ from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.core.options import NOT_BUILT
 
-__all__ = [
-    "ALLOCATION",
-    "BATCH",
-    "BATCH_NODE",
-    "BIOS_SETTING",
-    "CHASSIS",
-    "CONDUCTOR",
-    "DEPLOY_TEMPLATE",
-    "ERASURE",
-    "FIRMWARE_COMPONENT",
-    "FLEET_RUN",
-    "HISTORY",
-    "HOLD",
-    "INSPECTION_RULE",
-    "INTERFACE_KINDS",
-    "LISTED_FLEET_RUN",
-    "LISTED_RUN",
-    "NODE",
-    "PORT",
-    "PORTGROUP",
-    "RUN",
-    "RUNBOOK",
-    "VOLUME_CONNECTOR",
-    "VOLUME_TARGET",
-    "WHOLE_FLEET_RUN",
-    "WHOLE_RUN",
-    "Field",
-    "FieldAccess",
-    "Type",
-    "blank",
-    "brief",
-    "by_name",
-    "select",
-    "sort_column",
-    "visible",
-]
-
 
 class Type(enum.Enum):
     """JSON types on the wire."""

@@ -272,7 +272,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def wanted(
-    disks: Sequence[Json], *, create_root_volume: object, create_nonroot_volumes: object
+    disks: Sequence[Json], create_root_volume: object, create_nonroot_volumes: object
 ) -> list[Json]:
     """Return the logical disks selected by the arguments of a step.
 

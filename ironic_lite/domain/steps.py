@@ -170,7 +170,7 @@ def declared_effects(
         reason = f"{restarts!r} is not an integer of 0 or more"
         raise errors.InvalidParameter(path="restarts", reason=reason)
     words = None if destroys is None else tuple(word for word in DESTROYED if word in destroys)
-    return Effects(words, restarts, lasting)
+    return Effects(words, restarts, checked_flag("lasting", lasting))
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -212,6 +212,10 @@ class Mark:
     requires_ramdisk: bool = True
     rerunnable: bool = False
     effects: Effects = UNKNOWN_EFFECTS
+
+
+_SHARED = ("priority", "abortable", "requires_ramdisk", "rerunnable", "effects")
+"""Fields of a mark that its step has too."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -268,21 +272,9 @@ def clean_step(
         raise errors.InvalidParameter(path="args", reason="give args or argsinfo, not both")
     known = arguments_from_list(args) if args is not None else arguments_by_name(argsinfo)
     number = checked_priority(priority, floats=True)
-    flags = (
-        checked_flag("abortable", abortable),
-        checked_flag("requires_ramdisk", requires_ramdisk),
-    )
-    return _marking_decorator(
-        Mark(
-            StepKind.CLEAN,
-            number,
-            flags[0],
-            known,
-            flags[1],
-            rerunnable=True,
-            effects=declared_effects(destroys, restarts, lasting=checked_flag("lasting", lasting)),
-        )
-    )
+    effects = declared_effects(destroys, restarts, lasting=lasting)
+    flags = _checked_flags(abortable=abortable, requires_ramdisk=requires_ramdisk, rerunnable=True)
+    return _marking_decorator(Mark(StepKind.CLEAN, number, args=known, effects=effects, **flags))
 
 
 def deploy_step(
@@ -305,14 +297,10 @@ def deploy_step(
     :raises errors.InvalidParameter: at import, when a parameter is not as described.
     """
     number = checked_priority(priority, floats=False)
-    flag = checked_flag("abortable", abortable)
-    again = checked_flag("rerunnable", rerunnable)
-    lasts = checked_flag("lasting", lasting)
-    effects = declared_effects(destroys, restarts, lasting=lasts)
+    effects = declared_effects(destroys, restarts, lasting=lasting)
+    flags = _checked_flags(abortable=abortable, rerunnable=rerunnable)
     info = arguments_by_name(argsinfo)
-    return _marking_decorator(
-        Mark(StepKind.DEPLOY, number, flag, info, rerunnable=again, effects=effects)
-    )
+    return _marking_decorator(Mark(StepKind.DEPLOY, number, args=info, effects=effects, **flags))
 
 
 def service_step(
@@ -332,17 +320,12 @@ def service_step(
     :raises errors.InvalidParameter: at import, when a parameter is not as described.
     """
     number = checked_priority(0 if priority is None else priority, floats=False)
-    flags = (
-        checked_flag("abortable", abortable),
-        checked_flag("requires_ramdisk", requires_ramdisk),
+    effects = declared_effects(destroys, restarts, lasting=lasting)
+    flags = _checked_flags(
+        abortable=abortable, requires_ramdisk=requires_ramdisk, rerunnable=rerunnable
     )
-    again = checked_flag("rerunnable", rerunnable)
     info = arguments_by_name(argsinfo)
-    lasts = checked_flag("lasting", lasting)
-    effects = declared_effects(destroys, restarts, lasting=lasts)
-    return _marking_decorator(
-        Mark(StepKind.SERVICE, number, flags[0], info, flags[1], again, effects)
-    )
+    return _marking_decorator(Mark(StepKind.SERVICE, number, args=info, effects=effects, **flags))
 
 
 def verify_step(
@@ -357,6 +340,10 @@ def verify_step(
     number = checked_priority(priority, floats=False)
     effects = declared_effects(destroys, restarts, lasting=True)
     return _marking_decorator(Mark(StepKind.VERIFY, number, rerunnable=True, effects=effects))
+
+
+def _checked_flags(**flags: object) -> dict[str, bool]:
+    return {name: checked_flag(name, value) for name, value in flags.items()}
 
 
 def _marking_decorator(mark: Mark) -> Callable[[Method], Method]:
@@ -382,16 +369,7 @@ def collect(interface: str, implementation: object, kind: StepKind) -> list[Step
     """
     owner = implementation if isinstance(implementation, type) else type(implementation)
     return [
-        Step(
-            interface,
-            name,
-            mark.priority,
-            mark.abortable,
-            mark.args,
-            mark.requires_ramdisk,
-            rerunnable=mark.rerunnable,
-            effects=mark.effects,
-        )
+        Step(interface, name, argsinfo=mark.args, **{key: getattr(mark, key) for key in _SHARED})
         for name, marks in _marked(owner)
         if (mark := marks.get(kind)) is not None
     ]

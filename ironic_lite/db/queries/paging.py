@@ -269,8 +269,6 @@ def own_rows(table: sa.Table) -> sa.ColumnElement[bool]:
     )
 
 
-__all__ = ["Bound", "Either", "Listing", "Switch", "any_of", "contains"]
-
 Shape = tuple[tuple[str, str], ...]
 
 

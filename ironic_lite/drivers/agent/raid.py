@@ -141,11 +141,8 @@ class AgentRAID(steps.InBand, base.RAID):
         :raises errors.InvalidParameter: an argument is invalid; naming the path.
         :raises errors.HardwareError: the agent is unreachable, or refuses.
         """
-        disks = raid.wanted(
-            check_volumes(raid_config, "raid_config"),
-            create_root_volume=create_root_volume,
-            create_nonroot_volumes=create_nonroot_volumes,
-        )
+        asked = check_volumes(raid_config, "raid_config")
+        disks = raid.wanted(asked, create_root_volume, create_nonroot_volumes)
         args = {
             "raid_config": {"logical_disks": disks},
             "delete_existing": raid.flag("delete_existing", delete_existing),

@@ -570,11 +570,8 @@ class FakeRAID(behaviour.Staged, base.RAID):
         target = task.node.target_raid_config
         if not target:
             return
-        disks = raid.wanted(
-            raid.check(target, "target_raid_config"),
-            create_root_volume=create_root_volume,
-            create_nonroot_volumes=create_nonroot_volumes,
-        )
+        asked = raid.check(target, "target_raid_config")
+        disks = raid.wanted(asked, create_root_volume, create_nonroot_volumes)
         self.show_raid(task, disks)
 
     @arguments.bmc_step(destroys=("data", "volumes"), restarts=0)
@@ -610,11 +607,8 @@ class FakeRAID(behaviour.Staged, base.RAID):
 
         :raises errors.InvalidParameter: naming ``raid_config``, or another argument.
         """
-        disks = raid.wanted(
-            raid.check(raid_config, "raid_config"),
-            create_root_volume=create_root_volume,
-            create_nonroot_volumes=create_nonroot_volumes,
-        )
+        asked = raid.check(raid_config, "raid_config")
+        disks = raid.wanted(asked, create_root_volume, create_nonroot_volumes)
         raid.flag("delete_existing", delete_existing)
         self.show_raid(task, disks)
 

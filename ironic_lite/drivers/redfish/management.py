@@ -154,47 +154,6 @@ class Lamp:
         return words.get(self.now, vocabulary.UNKNOWN)
 
 
-def find_indicators(task: base.Task, component: str | None = None) -> dict[str, dict[str, Json]]:
-    """Return the lamps by component, see `base.Management.get_supported_indicators`.
-
-    If all components are requested, unreadable ones are left out: some BMCs answer 500 for drives.
-    """
-    found = {}
-    for part in _FINDERS:
-        if component not in {None, part}:
-            continue
-        try:
-            found[part] = _indicator_facts(_component_lamps(task, part))
-        except errors.BmcBadAnswer as why:
-            if component is not None:
-                raise
-            LOG.info("Node %s: cannot list the lamps of %s: %s", task.node.uuid, part, why)
-    return {part: lamps for part, lamps in found.items() if lamps}
-
-
-def indicator_state(task: base.Task, component: str, indicator: str) -> str:
-    """Return the state of a lamp.
-
-    :raises errors.InvalidParameter: there is no such lamp.
-    """
-    return _find_lamp(task, component, indicator).state
-
-
-def switch_indicator(task: base.Task, component: str, indicator: str, wanted: str) -> None:
-    """Switch a lamp.
-
-    :raises errors.InvalidParameter: there is no such lamp, or it does not have this state.
-    """
-    lamp = _find_lamp(task, component, indicator)
-    value = next((value for value, word in lamp.words.items() if word == wanted), None)
-    if value is None:
-        known = ", ".join(sorted(lamp.words.values()))
-        reason = f"{indicator} cannot be {wanted!r}, only {known}"
-        raise errors.InvalidParameter(path="state", reason=reason)
-    uris = jobs.change(task, lamp.path, {lamp.key: value})
-    jobs.follow(task, uris, f"switch {indicator} {wanted}", jobs.SHORT_SECONDS)
-
-
 def _indicator_facts(lamps: Iterator[Lamp]) -> dict[str, Json]:
     return {lamp.name: {"readonly": False, "states": sorted(lamp.words.values())} for lamp in lamps}
 
@@ -271,40 +230,6 @@ _FINDERS: Mapping[str, Callable[[base.Task], _Found]] = {
 
 KEYS_DEFAULT = "ResetAllKeysToDefault"
 KEYS_DELETE = "DeleteAllKeys"
-
-
-def read_secure_boot(task: base.Task) -> bool | None:
-    """Return whether secure boot is on; None if the BMC does not report its state.
-
-    :raises errors.UnsupportedDriverExtension: the machine has no SecureBoot resource.
-    """
-    document = _secure_boot_state(task, "get_secure_boot_state")
-    state = None if document is None else document.get("SecureBootEnable")
-    return state if isinstance(state, bool) else None
-
-
-def switch_secure_boot(task: base.Task, state: bool) -> None:
-    """Switch secure boot on or off, and wait until the BMC shows it.
-
-    :raises errors.UnsupportedDriverExtension: the machine has no SecureBoot resource.
-    :raises errors.HardwareError: the boot mode is BIOS, the BMC refused, or see `await_effect`.
-    """
-    document = _secure_boot_state(task, "set_secure_boot_state")
-    if document is None:
-        raise errors.HardwareError(
-            reason="The BMC needs a licence to show secure boot. Install the licence on the BMC."
-        )
-    if document.get("SecureBootEnable") is state:
-        return
-    mode = resources.text(resources.system(task), "Boot", "BootSourceOverrideMode")
-    if state and mode == "Legacy":
-        raise errors.HardwareError(
-            reason="Secure boot needs the boot mode uefi; this machine has the boot mode bios. "
-            "Set the boot mode first."
-        )
-    uris = jobs.change(task, document["@odata.id"], {"SecureBootEnable": state})
-    what = f"secure boot {'on' if state else 'off'}"
-    await_effect(task, what, lambda task: read_secure_boot(task) is state, uris)
 
 
 def reset_secure_boot_keys(task: base.Task, how: str) -> None:
@@ -561,12 +486,35 @@ class RedfishManagement(hardware.RedfishInterface, bmc_bases.RestartingManagemen
     # -- secure boot ----------------------------------------------------------------------
 
     def get_secure_boot_state(self, task: base.Task) -> bool | None:
-        """Return whether secure boot is on, None if unknown; see `read_secure_boot`."""
-        return read_secure_boot(task)
+        """Return whether secure boot is on; None if the BMC does not report its state.
+
+        :raises errors.UnsupportedDriverExtension: the machine has no SecureBoot resource.
+        """
+        document = _secure_boot_state(task, "get_secure_boot_state")
+        state = None if document is None else document.get("SecureBootEnable")
+        return state if isinstance(state, bool) else None
 
     def set_secure_boot_state(self, task: base.Task, state: bool) -> None:
-        """Switch secure boot, and wait until the BMC shows it; see `switch_secure_boot`."""
-        switch_secure_boot(task, state)
+        """Switch secure boot on or off, and wait until the BMC shows it.
+
+        :raises errors.UnsupportedDriverExtension: the machine has no SecureBoot resource.
+        :raises errors.HardwareError: the boot mode is BIOS, the BMC refused, or see `await_effect`.
+        """
+        document = _secure_boot_state(task, "set_secure_boot_state")
+        if document is None:
+            reason = "The BMC needs a licence to show secure boot. Install the licence on the BMC."
+            raise errors.HardwareError(reason=reason)
+        if document.get("SecureBootEnable") is state:
+            return
+        mode = resources.text(resources.system(task), "Boot", "BootSourceOverrideMode")
+        if state and mode == "Legacy":
+            raise errors.HardwareError(
+                reason="Secure boot needs the boot mode uefi; this machine has the boot mode bios. "
+                "Set the boot mode first."
+            )
+        uris = jobs.change(task, document["@odata.id"], {"SecureBootEnable": state})
+        what = f"secure boot {'on' if state else 'off'}"
+        await_effect(task, what, lambda task: self.get_secure_boot_state(task) is state, uris)
 
     @base.clean_step(priority=0, requires_ramdisk=False, destroys=("keys",), restarts=0)
     @base.service_step(requires_ramdisk=False, rerunnable=True, destroys=("keys",), restarts=0)
@@ -594,18 +542,45 @@ class RedfishManagement(hardware.RedfishInterface, bmc_bases.RestartingManagemen
     def get_supported_indicators(
         self, task: base.Task, component: str | None = None
     ) -> dict[str, dict[str, Json]]:
-        """Return the lamps of system, chassis and disks, named by UUID or ``storage:drive``."""
-        return find_indicators(task, component)
+        """Return the lamps of system, chassis and disks, named by UUID or ``storage:drive``.
+
+        If all components are requested, unreadable ones are left out: some BMCs answer 500 for
+        drives.
+        """
+        found = {}
+        for part in _FINDERS:
+            if component not in {None, part}:
+                continue
+            try:
+                found[part] = _indicator_facts(_component_lamps(task, part))
+            except errors.BmcBadAnswer as why:
+                if component is not None:
+                    raise
+                LOG.info("Node %s: cannot list the lamps of %s: %s", task.node.uuid, part, why)
+        return {part: lamps for part, lamps in found.items() if lamps}
 
     def get_indicator_state(self, task: base.Task, component: str, indicator: str) -> str:
-        """Return the state of a lamp, see `indicator_state`."""
-        return indicator_state(task, component, indicator)
+        """Return the state of a lamp.
+
+        :raises errors.InvalidParameter: there is no such lamp.
+        """
+        return _find_lamp(task, component, indicator).state
 
     def set_indicator_state(
         self, task: base.Task, component: str, indicator: str, state: str
     ) -> None:
-        """Switch a lamp, see `switch_indicator`."""
-        switch_indicator(task, component, indicator, state)
+        """Switch a lamp.
+
+        :raises errors.InvalidParameter: there is no such lamp, or it does not have this state.
+        """
+        lamp = _find_lamp(task, component, indicator)
+        value = next((value for value, word in lamp.words.items() if word == state), None)
+        if value is None:
+            known = ", ".join(sorted(lamp.words.values()))
+            reason = f"{indicator} cannot be {state!r}, only {known}"
+            raise errors.InvalidParameter(path="state", reason=reason)
+        uris = jobs.change(task, lamp.path, {lamp.key: value})
+        jobs.follow(task, uris, f"switch {indicator} {state}", jobs.SHORT_SECONDS)
 
     def get_sensors_data(self, task: base.Task) -> dict[str, dict[str, Json]]:
         """Return fans, temperatures, power supplies and drives, see `sensors.get`."""

@@ -427,11 +427,7 @@ class RedfishRAID(hardware.RedfishInterface, base.RAID):
         if not task.node.target_raid_config:
             raise errors.MissingParameter(path=root)
         asked = _checked_configuration(task.node.target_raid_config, root)
-        wanted = raid.wanted(
-            asked,
-            create_root_volume=create_root_volume,
-            create_nonroot_volumes=create_nonroot_volumes,
-        )
+        wanted = raid.wanted(asked, create_root_volume, create_nonroot_volumes)
         return self._build_volumes(task, _disks_with_paths(root, asked, wanted), delete_existing)
 
     @base.deploy_step(
@@ -463,11 +459,7 @@ class RedfishRAID(hardware.RedfishInterface, base.RAID):
         """
         root = "raid_config"
         asked = _checked_configuration(raid_config, root)
-        wanted = raid.wanted(
-            asked,
-            create_root_volume=create_root_volume,
-            create_nonroot_volumes=create_nonroot_volumes,
-        )
+        wanted = raid.wanted(asked, create_root_volume, create_nonroot_volumes)
         return self._build_volumes(task, _disks_with_paths(root, asked, wanted), delete_existing)
 
     @base.clean_step(priority=0, requires_ramdisk=False, destroys=("data", "volumes"))
@@ -489,8 +481,7 @@ class RedfishRAID(hardware.RedfishInterface, base.RAID):
         """
         kept = task.recall(NOTE)
         if kept is None:
-            reason = "the plan of the step is lost; run it again"
-            raise errors.StepFailed(step="raid", reason=reason)
+            raise _raid_failed("the plan of the step is lost; run it again")
         work = VolumeWork.of(kept)
         try:
             pause = advance(task, work)
@@ -570,7 +561,7 @@ class RedfishRAID(hardware.RedfishInterface, base.RAID):
                 f"no usable answer of the BMC for {silent:.0f} s while it was to "
                 f"{doing}: {why} Then check the volumes of the machine, and run the step again"
             )
-            raise errors.StepFailed(step="raid", reason=reason)
+            raise _raid_failed(reason)
         task.keep(NOTE, work.saved())
         task.wake_after(retry_pause(why))
         return base.WAIT
@@ -735,18 +726,16 @@ def _logical_disk(
     home = next((one for one in there if one.volumes_path == order.path), None)
     volume = find_volume(work, order, home.volumes) if home else None
     if home is None or volume is None:
-        raise errors.StepFailed(
-            step="raid",
-            reason=f"the BMC reported success of: {order.name}, but that volume does not exist. "
-            "Check the BMC's log, and run the step again",
+        raise _raid_failed(
+            f"the BMC reported success of: {order.name}, but that volume does not exist. "
+            "Check the BMC's log, and run the step again"
         )
     order.volume = volume.path
     asked = order.body.get("CapacityBytes", 0)
     if volume.size < asked * _ROUNDING:
-        raise errors.StepFailed(
-            step="raid",
-            reason=f"volume {volume.name} has {volume.size // disk_selection.GIB} GiB, "
-            f"not {wanted['size_gb']}. Request less, or more disks",
+        raise _raid_failed(
+            f"volume {volume.name} has {volume.size // disk_selection.GIB} GiB, "
+            f"not {wanted['size_gb']}. Request less, or more disks"
         )
     disks = {storage.plain_path(drive["@odata.id"]): str(drive["Id"]) for drive in home.drives}
     drives = volume.drives or tuple(one["@odata.id"] for one in order.body["Links"]["Drives"])

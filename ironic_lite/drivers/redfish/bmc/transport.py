@@ -310,9 +310,6 @@ def _without_secret(secret: str, said: object) -> Any:
     return [_without_secret(secret, one) for one in said] if isinstance(said, list) else said
 
 
-__all__ = ["LIMIT", "BmcRequest", "Response", "Wire", "WrongTurn", "not_json"]
-
-
 LIMIT = 16 * 1024 * 1024
 """Bytes one answer may have; the largest real ones, message registries, have one or two million."""
 
