@@ -1,4 +1,4 @@
-"""Limits on what is in use at once: requests, calls, waiting threads, programs, bytes."""
+"""Limits on what is in use or remembered: requests, calls, waiting threads, programs, bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,26 @@ import dataclasses
 import math
 import queue
 import threading
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from typing import TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Newest(OrderedDict[Key, Value]):
+    """The entries that were set last; the oldest one goes if there are more than ``most``."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
 
 
 @dataclasses.dataclass(slots=True, eq=False)

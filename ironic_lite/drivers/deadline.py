@@ -10,13 +10,14 @@ slowly.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import contextvars
 import math
 import threading
 import time
 from collections.abc import Iterator
+
+from ironic_lite.core.slots import Newest
 
 _SECONDS: contextvars.ContextVar[float | None] = contextvars.ContextVar("patience", default=None)
 
@@ -105,8 +106,7 @@ class SilentMachines:
     """The nodes whose BMC or agent did not answer last time; any thread may note and ask."""
 
     def __init__(self, most: int = REMEMBERED_MACHINES) -> None:
-        self._most = most
-        self._nodes: collections.OrderedDict[str, None] = collections.OrderedDict()
+        self._nodes: Newest[str, None] = Newest(most)
         self._guard = threading.Lock()
 
     def __contains__(self, node: object) -> bool:
@@ -124,11 +124,10 @@ class SilentMachines:
         if not silent and node not in self._nodes:
             return
         with self._guard:
-            self._nodes.pop(node, None)
             if silent:
                 self._nodes[node] = None
-                if len(self._nodes) > self._most:
-                    self._nodes.popitem(last=False)
+            else:
+                self._nodes.pop(node, None)
 
 
 SILENT = SilentMachines()

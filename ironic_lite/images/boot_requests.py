@@ -5,11 +5,12 @@ It is the memory of one process, from its start on. Nothing depends on it.
 
 from __future__ import annotations
 
-import collections
 import re
 import threading
 import time
 from collections.abc import Iterable
+
+from ironic_lite.core.slots import Newest
 
 MOST = 20_000
 """Machines and cards that are remembered; the oldest request goes first."""
@@ -24,9 +25,8 @@ class BootRequests:
     """The times of requests by node UUID or card address; one object serves all threads."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._most = most
         self._guard = threading.Lock()
-        self._seen: collections.OrderedDict[tuple[str, str], float] = collections.OrderedDict()
+        self._seen: Newest[tuple[str, str], float] = Newest(most)
 
     def note_file(self, path: str) -> None:
         """Record that a file was requested whose path names a node or a card."""
@@ -41,9 +41,6 @@ class BootRequests:
     def _note(self, key: str, what: str) -> None:
         with self._guard:
             self._seen[key, what] = time.monotonic()
-            self._seen.move_to_end((key, what))
-            while len(self._seen) > self._most:
-                self._seen.popitem(last=False)
 
     def seconds_since(self, what: str, node_uuid: str, addresses: Iterable[str]) -> float | None:
         """Return the seconds since the last request of a machine, None if there was none.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import errno
@@ -19,6 +18,7 @@ from typing import BinaryIO, Generic, NamedTuple, TypeVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
+from ironic_lite.core.slots import Newest
 
 # Opening files that another user may replace meanwhile, by a pipe or a device.
 
@@ -115,9 +115,8 @@ class Once(Generic[T]):
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
         self._guard = threading.Lock()
-        self._known: collections.OrderedDict[Hashable, T] = collections.OrderedDict()
+        self._known: Newest[Hashable, T] = Newest(most)
         self.turns = KeyedLock()
 
     def get(self, key: Hashable, work: Callable[[], T]) -> T:
@@ -130,8 +129,6 @@ class Once(Generic[T]):
             found = work()
             with self._guard:
                 self._known[key] = found
-                while len(self._known) > self._most:
-                    self._known.popitem(last=False)
             return found
 
 

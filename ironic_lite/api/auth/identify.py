@@ -30,7 +30,7 @@ from ironic_lite.api.http.request import Environ
 from ironic_lite.core import config, log_lines
 from ironic_lite.core.context import Context
 from ironic_lite.core.options import Configuration
-from ironic_lite.core.slots import Slots
+from ironic_lite.core.slots import Newest, Slots
 
 # A file of users and bcrypt hashes, as written by ``htpasswd -B``.
 
@@ -85,8 +85,8 @@ class PasswordFile:
         self._throttle = log_lines.LogThrottle()
         self._key = secrets.token_bytes(32)
         self._guard = threading.Lock()
-        self._right: dict[bytes, float] = {}
-        self._lately: dict[bytes, float] = {}
+        self._right: Newest[bytes, float] = Newest(_MOST_KEPT)
+        self._lately: Newest[bytes, float] = Newest(_MOST_KEPT)
         try:
             self._stamp = self._file_stamp()
             self._users, faults = _read_file(self._path)
@@ -144,7 +144,7 @@ class PasswordFile:
         with self._guard:
             if self._right.get(proof, 0.0) <= self._now():
                 return False
-            _put_newest(self._right, proof, self._now() + _KEPT_SECONDS)
+            self._right[proof] = self._now() + _KEPT_SECONDS
             return True
 
     def _was_right(self, here: bytes) -> bool:
@@ -152,8 +152,8 @@ class PasswordFile:
 
     def _remember_proof(self, proof: bytes, here: bytes) -> None:
         with self._guard:
-            _put_newest(self._right, proof, self._now() + _KEPT_SECONDS)
-            _put_newest(self._lately, here, self._now() + _RIGHT_LATELY)
+            self._right[proof] = self._now() + _KEPT_SECONDS
+            self._lately[here] = self._now() + _RIGHT_LATELY
 
     def _file_stamp(self) -> tuple[int, int, int]:
         found = os.stat(self._path)
@@ -181,14 +181,6 @@ class PasswordFile:
                 "Logins cannot be checked; the service's log says why."
             ) from why
         return self._users
-
-
-def _put_newest(known: dict[bytes, float], key: bytes, until: float) -> None:
-    """Store a key as the newest; drop the oldest keys if the table is full."""
-    known.pop(key, None)
-    while len(known) >= _MOST_KEPT:
-        del known[next(iter(known))]
-    known[key] = until
 
 
 def _matches_hash(password: bytes, hashed: bytes) -> bool:

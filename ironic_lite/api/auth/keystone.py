@@ -11,7 +11,6 @@ import io
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -24,6 +23,7 @@ from ironic_lite.api.http.request import Environ, StartResponse
 from ironic_lite.api.policy import enforcement
 from ironic_lite.core import config, log_lines
 from ironic_lite.core.context import Context
+from ironic_lite.core.slots import Newest
 
 
 class TokenCache:
@@ -38,10 +38,9 @@ class TokenCache:
     """
 
     def __init__(self, most: int, now: Callable[[], float] = time.monotonic) -> None:
-        self._most = most
         self._now = now
         self._guard = threading.Lock()
-        self._entries: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+        self._entries: Newest[str, tuple[float, bytes]] = Newest(most)
 
     def get(self, key: str) -> bytes | None:
         """Return the value of a key, None if it is missing or has expired."""
@@ -65,9 +64,6 @@ class TokenCache:
         until = self._now() + time if time else float("inf")
         with self._guard:
             self._entries[key] = until, value
-            self._entries.move_to_end(key)
-            while len(self._entries) > self._most:
-                self._entries.popitem(last=False)
         return True
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from ironic_lite.core.slots import Newest
 
 Value = TypeVar("Value")
 
@@ -23,10 +24,9 @@ class Recent(Generic[Value]):
         self, seconds: float, most: int, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._seconds = seconds
-        self._most = most
         self._now = now
         self._guard = threading.Lock()
-        self._known: OrderedDict[Hashable, tuple[float, Value]] = OrderedDict()
+        self._known: Newest[Hashable, tuple[float, Value]] = Newest(most)
 
     def of(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """Return the kept result of a key, or the new result of ``make``."""
@@ -37,7 +37,4 @@ class Recent(Generic[Value]):
         found = make()
         with self._guard:
             self._known[key] = (self._now() + self._seconds, found)
-            self._known.move_to_end(key)
-            while len(self._known) > self._most:
-                self._known.popitem(last=False)
         return found

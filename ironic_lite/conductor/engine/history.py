@@ -12,7 +12,6 @@ import dataclasses
 import datetime
 import threading
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from ironic_lite.core import clock, log_lines, masking, metrics
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, Row, RowView
 from ironic_lite.core.masking import TextMask
+from ironic_lite.core.slots import Newest
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, runs
 from ironic_lite.domain import (
@@ -148,16 +148,13 @@ class LogSizes:
     """The bytes of the logs of recent runs, so that writers need not ask. Thread-safe."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, int] = OrderedDict()
+        self._known: Newest[str, int] = Newest(_REMEMBERED_SIZES)
         self._guard = threading.Lock()
 
     def know(self, run: str, size: int) -> None:
         """Remember the size of a run's log."""
         with self._guard:
             self._known[run] = size
-            self._known.move_to_end(run)
-            if len(self._known) > _REMEMBERED_SIZES:
-                self._known.popitem(last=False)
 
     def known(self, run: str) -> int | None:
         """Return the size of a run's log, None if it is not remembered."""
@@ -234,7 +231,7 @@ class RunMetrics:
 
     def __init__(self, board: metrics.Board = metrics.BOARD) -> None:
         self._board = board
-        self._runs: OrderedDict[str, _RunUnderWay] = OrderedDict()
+        self._runs: Newest[str, _RunUnderWay] = Newest(_REMEMBERED_RUNS)
         self._guard = threading.Lock()
 
     def run(self, run_uuid: str, row: RowView) -> None:
@@ -268,10 +265,7 @@ class RunMetrics:
         self._observe_time("step_seconds", begun, row["ended_at"], kind)
 
     def _known_run(self, run_uuid: str) -> _RunUnderWay:
-        known = self._runs.setdefault(run_uuid, _RunUnderWay())
-        if len(self._runs) > _REMEMBERED_RUNS:
-            self._runs.popitem(last=False)
-        return known
+        return self._runs.setdefault(run_uuid, _RunUnderWay())
 
     def _observe_time(
         self, name: str, begun: datetime.datetime | None, ended: datetime.datetime, label: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, TypedDict, cast
@@ -14,6 +13,7 @@ import sqlalchemy as sa
 
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row
+from ironic_lite.core.slots import Newest
 from ironic_lite.db.engine.session import Connection, Transactions
 from ironic_lite.db.tables import models
 from ironic_lite.domain import step_times
@@ -113,7 +113,7 @@ class UsualTimes:
         self._now = now
         self._guard = threading.Lock()
         # By interface and step: the time until which the samples are fresh, and the samples.
-        self._known: OrderedDict[StepName, tuple[float, list[Sample]]] = OrderedDict()
+        self._known: Newest[StepName, tuple[float, list[Sample]]] = Newest(_KEPT)
 
     def of(
         self, interface: str, step: str, driver: str | None, resource_class: str | None
@@ -158,9 +158,6 @@ class UsualTimes:
         with self._guard:
             for name, samples_of_name in found.items():
                 self._known[name] = (at + _fresh_seconds(samples_of_name), samples_of_name)
-                self._known.move_to_end(name)
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
 
 
 def _fresh_seconds(found: Sequence[Sample]) -> float:

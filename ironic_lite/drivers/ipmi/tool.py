@@ -6,7 +6,6 @@ sent again.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import errno
@@ -26,7 +25,7 @@ from typing import IO
 
 from ironic_lite import errors
 from ironic_lite.core import bounded_http, config, metrics
-from ironic_lite.core.slots import Slots
+from ironic_lite.core.slots import Newest, Slots
 from ironic_lite.drivers import allowed_networks, base, deadline
 from ironic_lite.drivers.ipmi import faults, info
 
@@ -406,7 +405,7 @@ class Bmcs:
         self._all: weakref.WeakValueDictionary[tuple[str, int], IpmiBmc] = (
             weakref.WeakValueDictionary()
         )
-        self._recent: collections.OrderedDict[tuple[str, int], IpmiBmc] = collections.OrderedDict()
+        self._recent: Newest[tuple[str, int], IpmiBmc] = Newest(REMEMBERED)
 
     def find(self, node: info.IpmiInfo) -> IpmiBmc:
         """Return the BMC at the node's address and port."""
@@ -414,9 +413,6 @@ class Bmcs:
         with self._mutex:
             bmc = self._all.setdefault(key, IpmiBmc(node.address))
             self._recent[key] = bmc
-            self._recent.move_to_end(key)
-            if len(self._recent) > REMEMBERED:
-                self._recent.popitem(last=False)
         return bmc
 
 
