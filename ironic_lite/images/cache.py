@@ -248,13 +248,11 @@ def local_file(file: pathlib.Path) -> pathlib.Path:
 
     :raises errors.LocalFileError: it is missing, special, or unreadable.
     """
-    try:
+    with local_files.explained(file):
         # Opening a device may have an effect, and opening a pipe waits for a writer.
         if not stat.S_ISREG(file.stat().st_mode):
             raise errors.LocalFileError(path=str(file), reason="it is not a regular file")
         local_files.read_regular(file, 1)
-    except OSError as why:
-        raise errors.LocalFileError(path=str(file), reason=why.strerror or str(why)) from None
     return file
 
 
@@ -477,11 +475,8 @@ def _copy_answer(
 @contextlib.contextmanager
 def _translate_file_errors(source: download.Source, file: pathlib.Path) -> Iterator[None]:
     try:
-        yield
-    except OSError as why:
-        if why.errno in local_files.FULL:
-            raise errors.DiskFull(path=str(file)) from None
-        raise errors.LocalFileError(path=str(file), reason=why.strerror or str(why)) from None
+        with local_files.explained(file):
+            yield
     except local_files.LimitReached as why:
         reason = f"{why}, [conductor]image_cache_size. Raise that option, or repeat it later"
         raise errors.DownloadFailed(url=source.shown, reason=reason) from None

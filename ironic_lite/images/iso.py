@@ -416,13 +416,9 @@ def _translate_file_errors(parts: pathlib.Path, target: pathlib.Path) -> Iterato
     from pycdlib import pycdlibexception  # noqa: PLC0415  # with pycdlib, see `_new_disc`
 
     try:
-        yield
+        with local_files.explained(target):
+            yield
     except pycdlibexception.PyCdlibException as why:
         raise errors.LocalFileError(
             path=str(parts), reason=f"no bootable medium can be made with it: {why}"
         ) from None
-    except OSError as why:
-        path = str(why.filename or target)
-        if why.errno in local_files.FULL:
-            raise errors.DiskFull(path=path) from None
-        raise errors.LocalFileError(path=path, reason=why.strerror or str(why)) from None

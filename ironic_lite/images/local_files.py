@@ -47,6 +47,23 @@ def read_regular(path: pathlib.Path, most: int = -1) -> bytes:
 
 # Work on whole files, done once for all threads that need its result.
 
+
+@contextlib.contextmanager
+def explained(file: pathlib.Path) -> Iterator[None]:
+    """Raise an error of a file as an error of this service.
+
+    :raises errors.DiskFull: there is no room for the file.
+    :raises errors.LocalFileError: another error.
+    """
+    try:
+        yield
+    except OSError as why:
+        if why.errno in FULL:
+            raise errors.DiskFull(path=str(file)) from None
+        path = str(why.filename or file)
+        raise errors.LocalFileError(path=path, reason=why.strerror or str(why)) from None
+
+
 T = TypeVar("T")
 
 

@@ -235,12 +235,8 @@ def remove_folder(place: pathlib.Path) -> None:
 def _translate_file_errors(file: pathlib.Path) -> Iterator[None]:
     """Raise an error of a file as an error of this service."""
     try:
-        yield
-    except OSError as why:
-        if why.errno in local_files.FULL:
-            raise errors.DiskFull(path=str(file)) from None
-        path = str(why.filename or file)
-        raise errors.LocalFileError(path=path, reason=why.strerror or str(why)) from None
+        with local_files.explained(file):
+            yield
     except local_files.LimitReached as why:
         text = f"No room for {file}: {why}, [conductor]image_cache_size. Raise it, or repeat later."
         raise errors.DiskFull(text, path=str(file)) from None

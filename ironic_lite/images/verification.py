@@ -5,9 +5,7 @@ Both read the whole file, so results are remembered until the file changes, for 
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
-from collections.abc import Iterator
 
 from ironic_lite import errors
 from ironic_lite.core import config
@@ -38,7 +36,7 @@ def check(
     :raises errors.ImageUnusable: its digest or format differs, or the format is not permitted.
     :raises errors.LocalFileError: it cannot be read.
     """
-    with _translate_file_errors(file):
+    with local_files.explained(file):
         stamp = _prove_checksum(file, checksum, shown)
         reason = _packed_reason(file)
         if reason is not None:
@@ -53,7 +51,7 @@ def prove(file: pathlib.Path, checksum: checksums.Checksum, *, shown: str) -> No
     :raises errors.ImageUnusable: its digest is another.
     :raises errors.LocalFileError: it cannot be read.
     """
-    with _translate_file_errors(file):
+    with local_files.explained(file):
         _prove_checksum(file, checksum, shown)
 
 
@@ -62,7 +60,7 @@ def computed(file: pathlib.Path) -> checksums.Checksum:
 
     :raises errors.LocalFileError: it cannot be read.
     """
-    with _translate_file_errors(file):
+    with local_files.explained(file):
         return checksums.Checksum("sha256", checksums.known_digest(file, "sha256"))
 
 
@@ -130,14 +128,6 @@ def _prove_checksum(
     stamp = checksums.content_stamp(file)
     checksum.demand(checksums.known_digest(file, checksum.algorithm), shown)
     return stamp
-
-
-@contextlib.contextmanager
-def _translate_file_errors(file: pathlib.Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as why:
-        raise errors.LocalFileError(path=str(file), reason=why.strerror or str(why)) from None
 
 
 def _checked_format(

@@ -225,7 +225,7 @@ def _write_logs(task: base.Task, packed: bytes) -> pathlib.Path:
     folder = local_files.agent_logs()
     stamp = clock.now().strftime("%Y-%m-%d-%H-%M-%S-%f")
     path = folder / f"{task.node.uuid}_{stamp}.tar.gz"
-    try:
+    with local_files.explained(path):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with local_files.new_file(folder) as (file, made):
             # The last free space of a disk is for the database, which may be on it, too.
@@ -233,8 +233,4 @@ def _write_logs(task: base.Task, packed: bytes) -> pathlib.Path:
             file.write(packed)
             file.flush()
             made.replace(path)
-    except OSError as why:
-        if why.errno in local_files.FULL:
-            raise errors.DiskFull(path=str(path)) from None
-        raise errors.LocalFileError(path=str(path), reason=why.strerror or str(why)) from None
     return path
