@@ -197,8 +197,10 @@ def _write_changes(task: Task, subject: Subject, held: set[str]) -> None:
     owner, lessee = (values.get(name, subject.node[name]) for name in _HANDS)
     owners.change(task, (owner, lessee))
     if "traits" in subject.changed:
-        change = {"added": subject.traits - held, "removed": held - subject.traits}
-        task.add_write(functools.partial(_settle_traits, uuid, change))
+        added, removed = subject.traits - held, held - subject.traits
+        task.add_write(
+            functools.partial(nodes.settle_traits, node_uuid=uuid, added=added, removed=removed)
+        )
     if "plugin_data" in subject.changed:
         data = errors.cleaned(subject.plugin_data)
         task.add_write(
@@ -206,7 +208,7 @@ def _write_changes(task: Task, subject: Subject, held: set[str]) -> None:
         )
     for port in subject.changed & subject.ports.keys():
         values = errors.cleaned({name: subject.ports[port][name] for name in PORT})
-        task.add_write(functools.partial(_update_port, port, values))
+        task.add_write(functools.partial(ports.update, uuid=port, values=values))
 
 
 def _complete_interfaces(task: Task, subject: Subject) -> None:
@@ -231,14 +233,6 @@ def _complete_interfaces(task: Task, subject: Subject) -> None:
     except errors.Error as why:
         text = f"A rule sets the driver {driver[:64]!r}: {why.message}"
         raise errors.HardwareError(text, reason=text) from None
-
-
-def _settle_traits(uuid: str, change: dict[str, set[str]], conn: Connection) -> None:
-    nodes.settle_traits(conn, uuid, added=change["added"], removed=change["removed"])
-
-
-def _update_port(uuid: str, values: Json, conn: Connection) -> None:
-    ports.update(conn, uuid, values)
 
 
 # HTTP calls of inspection rules: GET requests, with retries.
