@@ -20,6 +20,7 @@ from ironic_lite.api.openapi import parts
 from ironic_lite.api.openapi.answers import ROUTES
 from ironic_lite.api.openapi.parts import Schemas
 from ironic_lite.api.resources import preferred, queries, views
+from ironic_lite.api.validation import shapes
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import fields, versions
 
@@ -223,17 +224,8 @@ def _of_collection(route: Route, name: str) -> Schemas:
         return Schemas({"$ref": f"#/components/schemas/{_schema_name(name)}"})
     word = next(one for one in reversed(_path_words(route.path)) if one != "detail")
     items = {"$ref": f"#/components/schemas/{_schema_name(name)}"}
-    return Schemas(
-        {
-            "type": "object",
-            "properties": {
-                word: {"type": "array", "items": items},
-                "next": {"type": "string", "format": "uri"},
-            },
-            "required": [word],
-            "additionalProperties": False,
-        }
-    )
+    listed = {word: {"type": "array", "items": items}}
+    return Schemas(shapes.closed((word,), **listed, next={"type": "string", "format": "uri"}))
 
 
 def _path_words(path: str) -> list[str]:
@@ -324,12 +316,8 @@ def _body_schema(route: Route, schemas: Schemas) -> Json | None:
 
 
 def _typed_body(route: Route) -> Json:
-    properties, required = {}, []
-    for name, kind, must in route.arguments:
-        properties[name] = parts.argument(kind)
-        required += [name] if must else []
-    schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**schema, "required": required} if required else schema
+    properties = {name: parts.argument(kind) for name, kind, _ in route.arguments}
+    return shapes.closed([name for name, _, must in route.arguments if must], **properties)
 
 
 # -- responses -------------------------------------------------------------------------------

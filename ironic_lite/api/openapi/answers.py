@@ -26,11 +26,6 @@ _COUNT: Json = {"type": "integer", "minimum": 0}
 OBJECT: Json = {"type": "object"}
 
 
-def _object_with_some(**properties: Json) -> Json:
-    """Return the schema of an object with any of these keys, and no others."""
-    return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
 _object_with_all = parts.object_with_all
 _LIST: Json = {"type": "array"}
 _NAMED_IN_QUERY = {"node_uuid": TEXT}
@@ -62,15 +57,13 @@ _BODIES: Mapping[str, Json] = {
     "disable_ramdisk": {"type": ["boolean", "null"]},
     "runbook": {"type": ["string", "null"]},
 }
-_PROVISION: Json = {
-    "type": "object",
-    "properties": {
+_PROVISION = shapes.closed(
+    ("target",),
+    **{
         key: _BODIES.get(key) or {"anyOf": [shapes.schema(key), {"type": "null"}]}
         for key in verbs.BODY_KEYS
     },
-    "required": ["target"],
-    "additionalProperties": False,
-}
+)
 _STEP = {
     "type": "object",
     "properties": {
@@ -113,7 +106,7 @@ _VENDOR = Schemas(
 
 # -- drivers, conductors, agents -------------------------------------------------------------
 
-_DRIVER = _object_with_some(
+_DRIVER = shapes.closed(
     name=TEXT,
     hosts=parts.STRINGS,
     links=parts.LINKS,

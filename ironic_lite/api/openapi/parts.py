@@ -16,7 +16,7 @@ import wsme.types
 from ironic_lite import errors
 from ironic_lite.api.http import refusals
 from ironic_lite.api.resources import patches, queries, views
-from ironic_lite.api.validation import types
+from ironic_lite.api.validation import shapes, types
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import versions
 from ironic_lite.domain.fields import Field, Type
@@ -49,23 +49,21 @@ class Schemas:
 #
 # The rows of `ANSWERS` have the names of the functions of `resources.preferred`.
 
+
+def object_with_all(**properties: Json) -> Json:
+    """Return the schema of an object with all of these keys, and no others."""
+    return shapes.closed(tuple(properties), **properties)
+
+
 _ENDED = HTTPStatus.OK
 _GOES_ON = HTTPStatus.ACCEPTED
 _RUN: Json = {"$ref": "#/components/schemas/Run"}
 _TEXT: Json = {"type": "string"}
 _END: Json = {
-    "type": "object",
+    **object_with_all(node=_TEXT, kind={"enum": ["power", "management"]}, event=_TEXT),
     "description": "The event that has ended the work.",
-    "properties": {"node": _TEXT, "kind": {"enum": ["power", "management"]}, "event": _TEXT},
-    "required": ["node", "kind", "event"],
-    "additionalProperties": False,
 }
-_MAINTENANCE: Json = {
-    "type": "object",
-    "properties": {"node": _TEXT, "maintenance": {"type": "boolean"}},
-    "required": ["node", "maintenance"],
-    "additionalProperties": False,
-}
+_MAINTENANCE = object_with_all(node=_TEXT, maintenance={"type": "boolean"})
 
 PREFERENCE_ANSWERS: Mapping[str, Mapping[int, Json | None]] = {
     "verb": {_ENDED: _RUN, _GOES_ON: _RUN},
@@ -136,16 +134,7 @@ def _references(keys: tuple[str, ...]) -> Json:
 
 LINKS: Json = {
     "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {
-            "href": {"type": "string"},
-            "rel": {"type": "string"},
-            "type": {"type": "string"},
-        },
-        "required": ["href", "rel"],
-        "additionalProperties": False,
-    },
+    "items": shapes.closed(("href", "rel"), href=_TEXT, rel=_TEXT, type=_TEXT),
 }
 ANY: Json = {}
 STRINGS: Json = {"type": "array", "items": {"type": "string"}}
@@ -169,16 +158,6 @@ _ARGUMENTS: Mapping[int, Json] = {
     id(types.boolean): {"type": "boolean"},
     id(wsme.types.text): {"type": "string"},
 }
-
-
-def object_with_all(**properties: Json) -> Json:
-    """Return the schema of an object with all of these keys, and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 _PLAIN: Mapping[object, Json] = {
@@ -258,7 +237,7 @@ def shown(table: tuple[Field, ...], below: Mapping[str, int] | None = None) -> J
         # The links to the nodes of a chassis are in a nested list, as in Ironic.
         schema = {"type": "array", "items": LINKS} if name == "nodes" else LINKS
         properties[name] = {**schema, **_since_mark(since)}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+    return shapes.closed(**properties)
 
 
 def created(table: tuple[Field, ...]) -> Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -93,89 +93,54 @@ def text(pattern: str, words: str) -> Json:
     return {"type": "string", "pattern": pattern, "description": words}
 
 
-_STEP = {"type": "string", "minLength": 1, "maxLength": 255}
-_LISTED_STEP = {
-    "type": "object",
-    "properties": {
-        "interface": {"enum": list(STEP_INTERFACES)},
-        "step": _STEP,
-        "args": _OBJECT,
-        "order": {"type": "integer", "minimum": 0},
-        "execute_on_child_nodes": {"type": "boolean"},
-        "limit_child_node_execution": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["interface", "step"],
-    "additionalProperties": False,
-}
-_DEPLOY_STEP = {
-    "type": "object",
-    "properties": {
-        "interface": {"enum": list(STEP_INTERFACES)},
-        "step": _STEP,
-        "args": _OBJECT,
-        "priority": {
-            "anyOf": [
-                {"type": "integer", "minimum": 0, "maximum": sys.maxsize},  # 64 bits: JSON's
-                {"type": "string", "pattern": "^[0-9]{1,18}$"},
-            ]
-        },
-    },
-    "required": ["interface", "step", "args", "priority"],
-    "additionalProperties": False,
-}
+def closed(required: Collection[str] = (), /, **properties: Json) -> Json:
+    """Return the schema of an object with these keys, some of them required, and no others."""
+    found: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**found, "required": list(required)} if required else found
 
 
-_RUNBOOK_STEP = {
-    "type": "object",
-    "properties": {
-        "interface": {"enum": list(STEP_INTERFACES)},
-        "step": _STEP,
-        "args": _OBJECT,
-        "order": _DEPLOY_STEP["properties"]["priority"],  # type: ignore[index]
-    },
-    "required": ["interface", "step", "order"],
-    "additionalProperties": False,
+_STEP: Json = {
+    "interface": {"enum": list(STEP_INTERFACES)},
+    "step": {"type": "string", "minLength": 1, "maxLength": 255},
+    "args": _OBJECT,
 }
+_PLACE: Json = {
+    "anyOf": [
+        {"type": "integer", "minimum": 0, "maximum": sys.maxsize},  # 64 bits: JSON's
+        {"type": "string", "pattern": "^[0-9]{1,18}$"},
+    ]
+}
+_LISTED_STEP = closed(
+    ("interface", "step"),
+    **_STEP,
+    order={"type": "integer", "minimum": 0},
+    execute_on_child_nodes={"type": "boolean"},
+    limit_child_node_execution={"type": "array", "items": {"type": "string"}},
+)
+_DEPLOY_STEP = closed(("interface", "step", "args", "priority"), **_STEP, priority=_PLACE)
+_RUNBOOK_STEP = closed(("interface", "step", "order"), **_STEP, order=_PLACE)
 
 
 _WORD = {"type": "string", "maxLength": 255}
 _WORD_OR_NULL = {"type": ["string", "null"], "maxLength": 255}
-_EVENT = {
-    "type": "object",
-    "properties": {
-        "event": {"enum": ["network.bind_port", "network.unbind_port", "network.delete_port"]},
-        "port_id": _WORD,
-        "mac_address": _WORD,
-        "status": _WORD,
-        "device_id": _WORD_OR_NULL,
-        "binding:host_id": _WORD_OR_NULL,
-        "binding:vnic_type": _WORD_OR_NULL,
-    },
-    "required": ["event", "port_id", "mac_address", "status"],
-    "additionalProperties": False,
-}
-
-
-_OPERATION: Json = {
-    "type": "object",
-    "properties": {
-        "op": {"type": "string", "minLength": 1, "maxLength": 255},
-        "args": {"type": ["object", "array"]},
-        "loop": {"type": ["array", "object", "null"], "maxItems": 1000},
-    },
-    "required": ["op", "args"],
-    "additionalProperties": False,
-}
+_EVENT = closed(
+    ("event", "port_id", "mac_address", "status"),
+    event={"enum": ["network.bind_port", "network.unbind_port", "network.delete_port"]},
+    **dict.fromkeys(("port_id", "mac_address", "status"), _WORD),
+    **dict.fromkeys(("device_id", "binding:host_id", "binding:vnic_type"), _WORD_OR_NULL),
+)
+_OPERATION = closed(
+    ("op", "args"),
+    op={"type": "string", "minLength": 1, "maxLength": 255},
+    args={"type": ["object", "array"]},
+    loop={"type": ["array", "object", "null"], "maxItems": 1000},
+)
 _ORDINAL = {"type": "integer", "minimum": 0, "maximum": sys.maxsize}
-_WAIVER = {
-    "type": "object",
-    "properties": {
-        "ordinal": _ORDINAL,
-        "reason": {**text(r"\S", "a text that is not blank"), "minLength": 1, "maxLength": 255},
-    },
-    "required": ["reason"],
-    "additionalProperties": False,
-}
+_WAIVER = closed(
+    ("reason",),
+    ordinal=_ORDINAL,
+    reason={**text(r"\S", "a text that is not blank"), "minLength": 1, "maxLength": 255},
+)
 _MULTIPLE = {"enum": ["any", "all", "first", "last"]}
 _REASON = {"type": "string", "minLength": 1, "maxLength": 255}
 KIND = text(r"^[a-z0-9-]{1,32}\Z", "a word of a-z, 0-9 and -, of 1 to 32 characters")
@@ -329,25 +294,17 @@ SCHEMAS: dict[str, Json] = {
     "deploy_steps": _steps_schema(_DEPLOY_STEP),
     "steps": {**_steps_schema(_DEPLOY_STEP), "minItems": 1},  # of a deploy template
     "runbook_steps": {**_steps_schema(_RUNBOOK_STEP), "minItems": 1},
-    "retry": {
-        "type": "object",
-        "properties": {
-            "from": _ORDINAL,
-            "waive": {"type": "array", "items": _WAIVER, "maxItems": MOST_STEPS},
-            "force": {"type": "boolean"},
-        },
-        "additionalProperties": False,
-    },
-    "stop": {
-        "type": "object",
-        "properties": {
-            "how": {"enum": [str(how) for how in run_stops.How]},
-            "after": {"anyOf": [_ORDINAL, {"type": "null"}]},
-            "reason": {"type": ["string", "null"], "maxLength": 255},
-        },
-        "required": ["how"],
-        "additionalProperties": False,
-    },
+    "retry": closed(
+        **{"from": _ORDINAL},
+        waive={"type": "array", "items": _WAIVER, "maxItems": MOST_STEPS},
+        force={"type": "boolean"},
+    ),
+    "stop": closed(
+        ("how",),
+        how={"enum": [str(how) for how in run_stops.How]},
+        after={"anyOf": [_ORDINAL, {"type": "null"}]},
+        reason={"type": ["string", "null"], "maxLength": 255},
+    ),
     "hold": {
         "type": "object",
         "properties": {
@@ -384,16 +341,10 @@ SCHEMAS: dict[str, Json] = {
         "required": ["data_state", "reason"],
         "additionalProperties": False,
     },
-    "configdrive": {
-        "type": "object",
-        "properties": {
-            "meta_data": _OBJECT,
-            "network_data": _OBJECT,
-            "vendor_data": _OBJECT,
-            "user_data": {"type": ["object", "array", "string", "null"]},
-        },
-        "additionalProperties": False,
-    },
+    "configdrive": closed(
+        **dict.fromkeys(("meta_data", "network_data", "vendor_data"), _OBJECT),
+        user_data={"type": ["object", "array", "string", "null"]},
+    ),
     "network_data": _object(
         {
             "links": {"type": "array", "items": _LINK},
@@ -405,25 +356,16 @@ SCHEMAS: dict[str, Json] = {
     "conditions": {"type": "array", "items": _CONDITION, "maxItems": 100},
     "actions": {"type": "array", "items": _OPERATION, "minItems": 1, "maxItems": 100},
     # Sent by the network service of OpenStack.
-    "events": {
-        "type": "object",
-        "properties": {
-            "events": {"type": "array", "items": _EVENT, "minItems": 1, "maxItems": 1000}
-        },
-        "required": ["events"],
-        "additionalProperties": False,
-    },
-    "local_link_connection": {
-        "type": "object",
-        "properties": {
-            "switch_id": {"type": "string"},
-            "port_id": {"type": "string", "minLength": 1},
-            "switch_info": {"type": ["string", "object", "null"]},
-            "hostname": {"type": "string", "minLength": 1},
-            "network_type": {"enum": ["managed", "unmanaged"]},
-        },
-        "additionalProperties": False,
-    },
+    "events": closed(
+        ("events",), events={"type": "array", "items": _EVENT, "minItems": 1, "maxItems": 1000}
+    ),
+    "local_link_connection": closed(
+        switch_id={"type": "string"},
+        port_id={"type": "string", "minLength": 1},
+        switch_info={"type": ["string", "object", "null"]},
+        hostname={"type": "string", "minLength": 1},
+        network_type={"enum": ["managed", "unmanaged"]},
+    ),
 }
 """Schemas by name; features add theirs."""
 

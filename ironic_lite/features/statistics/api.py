@@ -16,6 +16,7 @@ from ironic_lite.api.policy.node_rules import READER
 from ironic_lite.api.resources import pages, queries
 from ironic_lite.api.resources.recent import Recent
 from ironic_lite.api.service import Extension, Service
+from ironic_lite.api.validation import shapes
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes
@@ -211,15 +212,11 @@ def _answers() -> Mapping[str, Schemas]:
         of={"type": "integer"},
         counts={
             "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    **{name: {"type": ["string", "boolean", "null"]} for name in FIELDS},
-                    "count": {"type": "integer"},
-                },
-                "required": ["count"],
-                "additionalProperties": False,
-            },
+            "items": shapes.closed(
+                ("count",),
+                **{name: {"type": ["string", "boolean", "null"]} for name in FIELDS},
+                count={"type": "integer"},
+            ),
         },
     )
     query: Json = {"by": TEXT, **dict.fromkeys(FILTERS, TEXT)}

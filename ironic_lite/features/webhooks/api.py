@@ -49,20 +49,14 @@ _WEBHOOK_KEYS: Json = {
         "maxItems": 50,
     },
 }
-shapes.SCHEMAS["webhook"] = {
-    "type": "object",
-    "properties": {
-        **_WEBHOOK_KEYS,
-        "since": shapes.text(r"^(now|[0-9]{1,18})\Z", "a cursor, 0 or now"),
-    },
-    "required": ["url"],
-    "additionalProperties": False,
-}
-shapes.SCHEMAS["webhook_change"] = {
-    "type": "object",
-    "properties": {**_WEBHOOK_KEYS, "state": {"enum": ["active", "paused"]}},
-    "additionalProperties": False,
-}
+shapes.SCHEMAS["webhook"] = shapes.closed(
+    ("url",),
+    **_WEBHOOK_KEYS,
+    since=shapes.text(r"^(now|[0-9]{1,18})\Z", "a cursor, 0 or now"),
+)
+shapes.SCHEMAS["webhook_change"] = shapes.closed(
+    **_WEBHOOK_KEYS, state={"enum": ["active", "paused"]}
+)
 shapes.SCHEMAS["webhook_replay"] = {
     "type": "object",
     "properties": {

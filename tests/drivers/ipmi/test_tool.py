@@ -453,6 +453,7 @@ def test_bmcs_not_spoken_to_for_long_are_forgotten(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool, "REMEMBERED", 3)
+    monkeypatch.setattr(tool, "BMCS", tool.Bmcs())
     program("exit 0")
     for port in range(1, 10):
         tool.run(at(port), STATUS)
