@@ -36,17 +36,8 @@ _V1: Json = {"type": "object", "required": ["id", "links", "media_types", "versi
 
 # -- sub-resources of nodes ------------------------------------------------------------------
 
-_VIFS = _object_with_all(
-    vifs={
-        "type": "array",
-        "items": {"type": "object", "properties": {"id": TEXT}, "required": ["id"]},
-    }
-)
-_VIF = {
-    "type": "object",
-    "properties": {"id": TEXT, "port_uuid": TEXT_OR_NULL, "portgroup_uuid": TEXT_OR_NULL},
-    "required": ["id"],
-}
+_VIFS = _object_with_all(vifs={"type": "array", "items": shapes.opened(("id",), id=TEXT)})
+_VIF = shapes.opened(("id",), id=TEXT, port_uuid=TEXT_OR_NULL, portgroup_uuid=TEXT_OR_NULL)
 
 # -- states, steps ---------------------------------------------------------------------------
 
@@ -64,31 +55,22 @@ _PROVISION = shapes.closed(
         for key in verbs.BODY_KEYS
     },
 )
-_STEP = {
-    "type": "object",
-    "properties": {
-        "interface": {"enum": list(shapes.STEP_INTERFACES)},
-        "step": TEXT,
-        "priority": {"type": "number"},
-        "abortable": FLAG,
-        "args": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"name": TEXT, "description": TEXT, "required": FLAG},
-                "required": ["name"],
-            },
-        },
+_STEP = shapes.opened(
+    ("interface", "step", "priority", "abortable", "args"),
+    interface={"enum": list(shapes.STEP_INTERFACES)},
+    step=TEXT,
+    priority={"type": "number"},
+    abortable=FLAG,
+    args={
+        "type": "array",
+        "items": shapes.opened(("name",), name=TEXT, description=TEXT, required=FLAG),
     },
-    "required": ["interface", "step", "priority", "abortable", "args"],
-}
+)
 _VALIDATION: Json = {
     "type": "object",
-    "additionalProperties": {
-        "type": "object",
-        "properties": {"result": {"type": ["boolean", "null"]}, "reason": TEXT_OR_NULL},
-        "required": ["result"],
-    },
+    "additionalProperties": shapes.opened(
+        ("result",), result={"type": ["boolean", "null"]}, reason=TEXT_OR_NULL
+    ),
 }
 
 # -- indicators, virtual media, vendor methods -----------------------------------------------
@@ -120,16 +102,13 @@ _PROPERTY = _object_with_all(
     **{"default": TEXT_OR_NULL, "example": TEXT_OR_NULL, "description": TEXT},
 )
 _COUNTED = ("bmc_calls_total", "bmc_retries_total", "bmc_call_seconds")
-_COUNTERS: Json = {
-    "type": "object",
-    "properties": {
-        "hostname": TEXT,
-        "updated_at": {"type": ["string", "null"], "format": "date-time"},
-        "since": TEXT_OR_NULL,
-        **dict.fromkeys((*_COUNTED, *metrics.FAMILIES, *metrics.GAUGES), _LIST),
-    },
-    "required": ["hostname", "updated_at", "since", *_COUNTED],
-}
+_COUNTERS = shapes.opened(
+    ("hostname", "updated_at", "since", *_COUNTED),
+    hostname=TEXT,
+    updated_at={"type": ["string", "null"], "format": "date-time"},
+    since=TEXT_OR_NULL,
+    **dict.fromkeys((*_COUNTED, *metrics.FAMILIES, *metrics.GAUGES), _LIST),
+)
 _FOUND: Json = {"type": "object", "properties": {"node": OBJECT, "config": OBJECT}}
 
 _WAITED = (HTTPStatus.FAILED_DEPENDENCY, HTTPStatus.GATEWAY_TIMEOUT)

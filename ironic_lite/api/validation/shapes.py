@@ -93,10 +93,15 @@ def text(pattern: str, words: str) -> Json:
     return {"type": "string", "pattern": pattern, "description": words}
 
 
+def opened(required: Collection[str] = (), /, **properties: Json) -> Json:
+    """Return the schema of an object with these keys, some of them required, and any others."""
+    found: Json = {"type": "object", "properties": properties}
+    return {**found, "required": list(required)} if required else found
+
+
 def closed(required: Collection[str] = (), /, **properties: Json) -> Json:
     """Return the schema of an object with these keys, some of them required, and no others."""
-    found: Json = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**found, "required": list(required)} if required else found
+    return {**opened(required, **properties), "additionalProperties": False}
 
 
 _STEP: Json = {
@@ -204,11 +209,7 @@ def _address(words: str) -> Json:
 
 def _object(properties: Json, *, more: Json | None = None) -> Json:
     """Return the schema of an object with these keys, and perhaps ``more``, and any others."""
-    return {
-        "type": "object",
-        "required": list(properties),
-        "properties": {**properties, **(more or {})},
-    }
+    return opened(tuple(properties), **properties, **(more or {}))
 
 
 _LINK_NAME = {"type": "string"}
