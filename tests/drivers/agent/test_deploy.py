@@ -429,7 +429,7 @@ def test_image_that_is_replaced_after_its_check_is_not_booted(
     digest = hashlib.sha256(b"an ISO").hexdigest()
     ramdisk_task.node.instance_info = {"boot_iso": image.as_uri(), "image_checksum": digest}
 
-    def replace() -> None:
+    def replace(*, changes: bool) -> None:
         (folder / "other").write_bytes(b"another")
         (folder / "other").chmod(0o644 if shared else 0o600)
         (folder / "other").replace(image)
