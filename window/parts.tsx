@@ -151,6 +151,7 @@ const MEMBERS = "done failed refused starting running pending skipped aborted"
 const entry = (key: string, facts: Partial<Entry>): Entry => ({
   key,
   at: ago(Number(key)),
+  time: 0,
   group: "changes",
   node: { uuid: NODES[0]?.uuid ?? "", name: HOSTILE },
   person: "ann",

@@ -14,6 +14,8 @@ const PAGE = 200;
 const PAGE_OF_SPAN = 1000;
 /** What comes later takes the place of the oldest. */
 const MOST_EVENTS = 5000;
+/** What comes within this time is drawn at once. */
+const GATHER_MS = 200;
 const MOST_PAGES_OF_RUNS = 3;
 /** Runs that have begun before the first event that is shown are read one by one. */
 const MOST_EARLIER_RUNS = 20;
@@ -68,10 +70,19 @@ export function useHistory(asked: Asked, paused: boolean) {
   useEffect(() => {
     if (paused && read.of === key) return undefined;
     const follows = !paused && !upto && (before === null || before > now.peek());
-    const add = (found: FeedEvent[]) =>
-      setRead((old) => ({ ...old, events: [...old.events, ...found].slice(-MOST_EVENTS) }));
+    let come: FeedEvent[] = [];
+    let timer = 0;
+    // A busy fleet has many events in a second, and each drawing merges all.
+    const add = (found: FeedEvent[]) => {
+      come.push(...found);
+      timer ||= setTimeout(() => {
+        const some = come;
+        [come, timer] = [[], 0];
+        setRead((old) => ({ ...old, events: [...old.events, ...some].slice(-MOST_EVENTS) }));
+      }, GATHER_MS);
+    };
     const given = Object.fromEntries(Object.entries(filter).filter(([, value]) => value));
-    return followFrom(
+    const stop = followFrom(
       first,
       ({ events: found, cursor }) => {
         setFault(null);
@@ -81,6 +92,10 @@ export function useHistory(asked: Asked, paused: boolean) {
       },
       setFault,
     );
+    return () => {
+      clearTimeout(timer);
+      stop();
+    };
   }, [key, paused]);
   const oldest = events?.[0];
   const more = read.more && !!oldest && (since === null || Date.parse(oldest.at) >= since);

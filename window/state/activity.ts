@@ -35,6 +35,8 @@ export interface Batch {
 export interface Entry extends Actors {
   key: string;
   at: string;
+  /** the same, in milliseconds */
+  time: number;
   group: Group;
   node: { uuid: string; name: string | null } | null;
   /** what happened; "" where `changes` or `run` say it */
@@ -61,6 +63,7 @@ function entryOf(event: FeedEvent): Entry {
     ...actors(event),
     key: event.cursor,
     at: event.at,
+    time: time(event.at),
     group,
     node: event.node ? { uuid: event.node, name: event.name } : null,
     text: tell(event, data),
@@ -94,13 +97,13 @@ const GOES_ON = new Set([...Object.keys(ENDS), "wait", "resume"]);
 
 const time = (at: string) => Date.parse(at);
 const newest = (one: Entry, other: Entry) =>
-  time(other.at) - time(one.at) || Number(other.key) - Number(one.key) || 0;
+  other.time - one.time || Number(other.key) - Number(one.key) || 0;
 
 /** The events of one order as one entry, at the time of its begin. */
 function orderOf(events: FeedEvent[]): Entry {
   const [first] = events as [FeedEvent, ...FeedEvent[]];
   const said = events.findLast(({ event }) => event !== "changed") ?? first;
-  return { ...entryOf(said), key: first.cursor, at: first.at };
+  return { ...entryOf(said), key: first.cursor, at: first.at, time: time(first.at) };
 }
 
 function entriesOf(events: FeedEvent[]): Entry[] {
@@ -108,7 +111,7 @@ function entriesOf(events: FeedEvent[]): Entry[] {
   for (const event of events) {
     const { kind, node, cursor, request_id: request } = event;
     const key = ORDERS.has(kind) && request ? `${kind} ${node} ${request}` : cursor;
-    orders.set(key, [...(orders.get(key) ?? []), event]);
+    put(orders, key, event);
   }
   return [...orders.values()].map(orderOf).sort(newest);
 }
@@ -128,6 +131,7 @@ function runOf(uuid: string, document: Json | undefined, events: FeedEvent[]): E
     ...who,
     key: uuid,
     at,
+    time: time(at),
     group: "runs",
     node: {
       uuid: document?.node_uuid ?? first?.node,
@@ -155,10 +159,12 @@ function runOf(uuid: string, document: Json | undefined, events: FeedEvent[]): E
 /** A batch at the time of the first thing that is shown of it. */
 function batchOf({ document }: { document: Json }, inside: Entry[]): Entry {
   const sorted = inside.toSorted(newest);
+  const at = sorted.at(-1)?.at ?? document.created_at;
   return {
     ...actors({ requester: document.requester }),
     key: document.uuid,
-    at: sorted.at(-1)?.at ?? document.created_at,
+    at,
+    time: time(at),
     group: "batches",
     node: null,
     text: "",
@@ -177,12 +183,19 @@ export function untold(events: FeedEvent[], known: Set<string>): string[] {
   return [...runs].filter(([, own]) => !own.some(begins)).map(([run]) => run);
 }
 
+/** Add a value to the list of a key. */
+function put<Value>(lists: Map<string, Value[]>, key: string, value: Value) {
+  const list = lists.get(key);
+  if (list) list.push(value);
+  else lists.set(key, [value]);
+}
+
 /** Events by a key, in their order. */
 function by(events: FeedEvent[], key: (event: FeedEvent) => string | null | undefined) {
   const found = new Map<string, FeedEvent[]>();
   for (const event of events) {
     const name = key(event);
-    if (name) found.set(name, [...(found.get(name) ?? []), event]);
+    if (name) put(found, name, event);
   }
   return found;
 }
@@ -211,7 +224,7 @@ export function history(
     const entry = runOf(uuid, documents.get(uuid), ofRuns.get(uuid) ?? []);
     const batch = of.get(uuid);
     if (!batch || node || group) found.push(batch ? { ...entry, batch } : entry);
-    else folded.set(batch.uuid, [...(folded.get(batch.uuid) ?? []), entry]);
+    else put(folded, batch.uuid, entry);
   }
   const known = new Map(batches.map(({ document }) => [document.uuid, document]));
   for (const uuid of new Set([...folded.keys(), ...ofBatches.keys()])) {
