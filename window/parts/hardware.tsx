@@ -5,7 +5,7 @@ import { href } from "../state/route";
 import { type Answers } from "../wire/documents";
 import { type Json } from "../wire/json";
 import { Facts, JsonOf, List, Skeleton, useDocument, wrong } from "./read";
-import { Ago, bdi, Health, stamp } from "./text";
+import { Ago, bdi, Health } from "./text";
 import { many } from "./words";
 
 type Read = ReturnType<typeof useDocument>;
@@ -45,7 +45,7 @@ export function Hardware({
           ...summaryOf(body),
           ["Boot mode", node.boot_mode],
           ["Secure boot", node.secure_boot == null ? "" : node.secure_boot ? "on" : "off"],
-          ["Inspected", !unread && stamp(node.inspection_finished_at)],
+          ["Inspected", !unread && <Ago at={node.inspection_finished_at} ago />],
         ]}
       />
       {disks.length > 0 && (
