@@ -511,8 +511,7 @@ class Repeats:
         """
         call: Call = environ[request.CALL]
         made = environ["REQUEST_METHOD"] == "POST"
-        uuid = _named_uuid(call.body) or subject
-        path = f"{call.path}/{uuid}" if made else call.path
+        path = f"{call.path}/{_named_uuid(call.body) or subject}" if made else call.path
         found = self._shown(environ, act, path, call.access)
         if found is None:
             return None

@@ -53,7 +53,7 @@ STATES = tuple(
 )
 """States in which a machine may boot again without a verb; verbs write all files again."""
 
-_STANDING_PAGE = 5000  # rows have few columns
+_MOST = 5000  # rows have few columns
 _PAGE = 100
 _LATER = (Kind.WAIT, Kind.HELD, Kind.STABLE, Kind.FAIL, Kind.BUSY)
 """Sort order: machines that may boot soonest first, such as a booting or held ramdisk."""
@@ -189,12 +189,10 @@ class LocalState:
     def _standing_nodes(self) -> Iterator[sweeps.Standing]:
         after = 0
         while not self._tasks.runtime.draining.is_set():
-            question = functools.partial(
-                sweeps.standing, states=STATES, after_id=after, limit=_STANDING_PAGE
-            )
-            page = self._tasks.runtime.database.read(question)
+            read = functools.partial(sweeps.standing, states=STATES, after_id=after, limit=_MOST)
+            page = self._tasks.runtime.database.read(read)
             yield from page
-            if len(page) < _STANDING_PAGE:
+            if len(page) < _MOST:
                 return
             after = page[-1]["id"]
 
