@@ -273,12 +273,12 @@ def test_refusals_of_a_batch_name_nodes_and_acts_of_the_window(
     expect(refused.filter(has_text="named-2:")).to_contain_text(
         'performed on node "named-2" while it is in state "enroll".'
     )
-    expect(refused.filter(has_text="named-1:")).to_contain_text('by "End maintenance…" first.')
+    expect(refused.filter(has_text="named-1:")).to_contain_text('by "End maintenance" first.')
     for text in (*uuids, "/v1/", "Possible targets"):
         expect(dialog.locator("ul")).not_to_contain_text(text)
 
 
-def test_batch_that_may_stop_an_instance_asks_for_a_tick(
+def test_batch_that_stops_an_instance_asks_for_the_number(
     page: sync_api.Page, live: service.Service
 ) -> None:
     live.create("inst-1")
@@ -295,17 +295,17 @@ def test_batch_that_may_stop_an_instance_asks_for_a_tick(
     page.keyboard.press("Control+a")
     page.get_by_role("button", name="Power…").click()
     dialog = page.get_by_role("dialog")
-    tick = dialog.get_by_label("I have read what changes")
-    for target, button, ticked in (
+    number = dialog.get_by_label("Type the number of nodes")
+    for target, button, asked in (
         ("power on", "Power on 2 nodes", False),
         ("power off", "Power off 2 nodes", True),
     ):
         dialog.get_by_label("Request").select_option(target)
         dialog.get_by_role("button", name="Plan", exact=True).click()
         do = dialog.get_by_role("button", name=button, exact=True)
-        expect(do).to_be_disabled() if ticked else expect(do).to_be_enabled()
-        expect(tick).to_have_count(int(ticked))
-    tick.check()
+        expect(do).to_be_disabled() if asked else expect(do).to_be_enabled()
+        expect(number).to_have_count(int(asked))
+    number.fill("2")
     expect(do).to_be_enabled()
     for name in ("inst-1", "inst-2"):  # Other tests count active nodes.
         assert live.ask("PUT", f"/v1/nodes/{name}/maintenance", {}).status_code == 202

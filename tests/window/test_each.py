@@ -68,16 +68,16 @@ def test_maintenance_of_many_nodes_tells_which_were_refused(
 def test_maintenance_of_many_nodes_is_set_again_after_it_was_ended(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
-    names = ["again-0", "again-1", "again-2"]
+    names = ["anew-0", "anew-1", "anew-2"]
     for name in names:
         live.create(name)
-    page.goto(to(live, "/v1/nodes?~q=again-"))
+    page.goto(to(live, "/v1/nodes?~q=anew-"))
     grid = page.get_by_role("grid", name="Nodes")
     expect(grid).to_have_attribute("aria-rowcount", str(len(names) + 1))
     grid.focus()
     page.keyboard.press("Control+a")
     page.get_by_role("button", name="Maintenance…").click()
-    assert live.ask("DELETE", "/v1/nodes/again-2").status_code == 204
+    assert live.ask("DELETE", "/v1/nodes/anew-2").status_code == 204
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Reason").fill("fans of row 4")
     under_way = UnderWay(page)

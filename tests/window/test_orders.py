@@ -142,7 +142,6 @@ def test_order_sets_the_boot_mode(page: sync_api.Page, live: service.Service) ->
     page.goto(to(live, "/v1/nodes/mode-1/states"))
     page.locator(".orders").get_by_role("button", name="uefi…", exact=True).click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("I have read what changes").check()
     dialog.get_by_role("button", name="Boot mode: uefi", exact=True).click()
     dialog.wait_for(state="detached")
     service.until(lambda: live.get("/v1/nodes/mode-1")["boot_mode"] == "uefi", "the boot mode")

@@ -88,12 +88,6 @@ DIALOGS = {
     - button "Cancel"
     - button "Declare" [disabled]
 """,
-    ("failed node", "End maintenance…"): """
-- 'dialog "End maintenance: look-2"':
-  - contentinfo:
-    - button "Cancel"
-    - button "End maintenance"
-""",
     ("failed node", "Delete…"): """
 - dialog "Delete look-2":
   - banner:

@@ -61,7 +61,7 @@ def test_retry_that_fails_again_is_told(page: sync_api.Page, live: service.Servi
     expect(page.locator(".activity")).to_contain_text("Provide, retry")
 
 
-def test_message_is_removed_by_what_follows_and_by_its_page(
+def test_end_of_an_act_stays_in_the_tray_on_other_pages(
     page: sync_api.Page, live: service.Service
 ) -> None:
     failed_node(live, "follow-1")
@@ -74,20 +74,19 @@ def test_message_is_removed_by_what_follows_and_by_its_page(
     page.get_by_role("link", name="Doctor", exact=True).click()
     told = page.locator(".live p")
     expect(told).to_contain_text("Retry of follow-1: failed")
-    expect(told).to_have_class("wrong")
+    expect(told).to_have_class("unseen")
+    expect(page.locator(".tray summary")).to_have_text("1 failed")
     page.get_by_role("link", name="Activity", exact=True).click()
-    expect(told).to_have_count(1)
+    expect(page.locator(".tray summary")).to_have_text("1 failed")
     page.evaluate("location.hash = '#/v1/nodes/follow-1'")
     page.get_by_role("heading", name="follow-1").wait_for()
-    expect(told).to_have_count(0)
     press(page, "Hold…")
     page.get_by_role("dialog").get_by_label("Reason").fill("a fan")
     page.get_by_role("button", name="Hold follow-1").click()
-    expect(told).to_have_text("follow-1 is held.")
-    expect(told).to_have_class("unseen")
+    expect(told).to_contain_text("follow-1 is held. Undo")
 
 
-def test_pause_of_a_batch_is_no_more_told_once_it_goes_on(
+def test_entry_of_a_batch_is_paused_until_the_batch_goes_on(
     page: sync_api.Page, live: service.Service
 ) -> None:
     for name in ("goes-on-1", "goes-on-2"):
@@ -107,13 +106,15 @@ def test_pause_of_a_batch_is_no_more_told_once_it_goes_on(
     own = f"**/v1/batches/{batch}"
     page.route(own, lambda route: route.fulfill(json=live.get(f"/v1/batches/{batch}") | state))
     page.get_by_role("link", name="Doctor", exact=True).click()
-    told = page.locator(".live p")
-    expect(told).to_contain_text("Batch of 2 nodes: paused")
+    page.locator(".tray summary").click()
+    entry = page.locator(".tray li")
+    expect(entry).to_contain_text("Manage of 2 nodes")
+    expect(entry).to_contain_text("paused")
+    expect(entry).to_have_class("running")
     state["state"] = "running"
-    expect(told).to_have_count(0)
+    expect(entry).not_to_contain_text("paused")
     page.unroute(own)
-    expect(told).to_contain_text("Batch of 2 nodes: done")
-    expect(told).not_to_have_class("wrong")
+    expect(entry).to_have_class("done")
 
 
 def test_times_are_local_with_their_zone_and_utc_in_the_title(
@@ -279,7 +280,7 @@ def test_all_events_that_are_kept_are_shown_once(
 
 
 @pytest.mark.own_context
-def test_end_of_a_long_run_is_told_on_another_page(
+def test_end_of_a_long_run_is_shown_by_the_tray_on_another_page(
     page: sync_api.Page, live: service.Service
 ) -> None:
     live.create("told-1")
@@ -294,12 +295,17 @@ def test_end_of_a_long_run_is_told_on_another_page(
     page.get_by_role("link", name="Doctor", exact=True).click()
     # A sentence without an act is of its page.
     expect(told).to_be_empty()
+    tray = page.locator(".tray")
+    expect(tray.locator("summary")).to_have_text("1 running")
+    # The end is told to screen readers; on the screen the entry moves.
     expect(told).to_contain_text("Provide of told-1: done.")
-    told.get_by_role("link", name="Show").click()
+    expect(told).to_have_class(re.compile("unseen"))
+    expect(tray.locator("summary")).to_have_text("1 done")
+    tray.locator("summary").click()
+    tray.get_by_role("link", name="Provide of told-1").click()
     page.get_by_role("heading", name="told-1").wait_for()
     (run,) = live.get("/v1/nodes/told-1/runs?limit=1")["runs"]
     assert page.url.endswith(run["uuid"])
-    expect(told).to_be_empty()
 
 
 def test_lines_of_a_log_have_addresses_and_are_searched(

@@ -15,6 +15,7 @@ import { copy, Curl } from "../parts/toasts";
 import { DATA_STATES, expected, many, nameOf, OVERDUE, stepName, stopOf } from "../parts/words";
 import { openBatches } from "../state/batches";
 import { healthNeed } from "../state/health";
+import { READ_COLUMNS, useColumns } from "../state/columns";
 import {
   fleet,
   followFleet,
@@ -62,12 +63,13 @@ const MORE = [
   "instance_name",
   "retired",
   "protected",
+  ...READ_COLUMNS,
 ];
 
 const columnOf = (key: string) =>
   COLUMNS.find((column) => column.key === key) ?? {
     key,
-    title: key.replaceAll("_", " "),
+    title: key === "bmc" ? "BMC" : key.replaceAll("_", " "),
     cell: key === "health" ? HealthCell : fieldCell(key),
     wide: true,
   };
@@ -185,6 +187,7 @@ export function Fleet() {
   useEffect(() => setFilter(query.toString()), [query.toString()]);
   // A table that goes does not tell that the pointer has left it.
   useEffect(() => setHeld(false), [!!view.map]);
+  useColumns((view.cols ?? "").split(","));
   const { given: matches, fault } = useRemote(query);
   const found = useSearch(words, MOST_HITS);
   const known = useMemo(() => new Map(found.hits.map((hit) => [hit.uuid, hit])), [found]);

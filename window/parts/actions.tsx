@@ -162,7 +162,7 @@ function careActs({ why, node, reload }: Shown): Act[] {
   };
   const marks = (self: Json): Act[] => [
     {
-      label: self.maintenance ? "End maintenance…" : "Maintenance…",
+      label: self.maintenance ? "End maintenance" : "Maintenance…",
       hint: self.maintenance
         ? "lets the service use it again"
         : "keeps the service from using it, with a reason",
@@ -170,7 +170,7 @@ function careActs({ why, node, reload }: Shown): Act[] {
       act: () => openMaintenance(self, reload),
     },
     {
-      label: self.retired ? "End retirement…" : "Retire…",
+      label: self.retired ? "End retirement" : "Retire",
       hint: self.retired ? "lets it be used again" : "gives it no further instance",
       act: () => openRetirement(self, reload),
     },

@@ -6,7 +6,7 @@ import { type Json } from "../wire/json";
 import { show } from "./dialog";
 import { Field, type Option, Select, typed } from "./fields";
 import { ActForm, useSend } from "./form";
-import { copy, say } from "./toasts";
+import { copy, done } from "./toasts";
 
 /** A field of the form. */
 export type Input = {
@@ -31,7 +31,7 @@ export function Adding({ title, root, inputs }: { title: string; root: string; i
   const [body, setBody] = useState<Json>({});
   const sending = useSend({ method: "POST", path: path(root), body }, ({ body: made }) => {
     go(href(path(root, made.uuid)));
-    say(`The ${title} is added.`);
+    void done(`Add ${title} ${made.name ?? ""}`, `The ${title} is added.`, { about: path(root, made.uuid) });
     if (made.secret) show(() => <Secret of={title} secret={made.secret} />);
   });
   const put = (input: Input, text: string) => {

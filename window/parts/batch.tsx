@@ -3,13 +3,12 @@ import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { go, href, path } from "../state/route";
 import { ask, Fault } from "../wire/api";
 import { type Json } from "../wire/json";
-import { Confirm, confirmation, confirmationOf, NUMBER, tellEnd } from "./confirm";
+import { began, Confirm, confirmation, confirmationOf, NUMBER } from "./confirm";
 import { Checkbox, Field, type Option, Select, typed } from "./fields";
 import { ActForm, useSend } from "./form";
 import { Plan } from "./plan";
 import { missing, StepsField } from "./steps";
 import { bdi } from "./text";
-import { say } from "./toasts";
 import { erases, HALF, many, nameOf, POWERS, verb, VERB_HINTS, verbChoice, wording } from "./words";
 
 const WAVES: Record<string, (number | string)[]> = {
@@ -97,20 +96,24 @@ export function BatchDialog({
   const sending = useSend({ method: "POST", path: "/v1/batches", body: asked }, (answer) => {
     const own = path("batches", answer.body.uuid);
     go(href(own));
-    say(`The batch of ${all} has begun.`, { about: own });
-    void tellEnd(own, `Batch of ${all}`);
+    void began(`${verb(target)} of ${all}`, own, { about: own, says: `The batch of ${all} has begun.` });
   });
   const used = nodes
     .filter((node) => node.provision_state === "active")
     .map(nameOf)
     .filter(kept);
-  const kind = confirmationOf(target, used.length > 0);
+  const last = nodes.filter((node) => kept(nameOf(node)));
+  const clean = going === 1 && last.length === 1 && last[0]?.data_state === "clean";
+  const kind = confirmationOf(target, used.length > 0, clean);
+  const loses = erases(target) || target === "available";
   const changes =
-    kind === "name"
-      ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, "") === kind ? "Destroys" : "May destroy"} the data on ${all}${shortList(names.filter(kept))}.`
+    kind === "name" && loses
+      ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, null) === kind ? "Destroys" : "May destroy"} the data on ${all}${shortList(names.filter(kept))}.`
       : target === "abort"
         ? `Abort ends the runs of ${all}. ${HALF}`
-        : `${verb(target)} interrupts the instances on ${many(used.length)}${shortList(used)}.`;
+        : used.length && !loses && target !== "power on"
+          ? `${verb(target)} interrupts the instances on ${many(used.length)}${shortList(used)}.`
+          : "";
   // A confirmation is of the plan that was read and of its nodes, not of those that took their place.
   useLayoutEffect(() => setSure(false), [text, plan, leave]);
   const act = {
@@ -164,7 +167,7 @@ export function BatchDialog({
           onChange={setLeave}
         />
       )}
-      {fresh && kind !== "none" && (
+      {fresh && changes && (
         <p>
           <strong>{bdi(changes)}</strong>
         </p>
@@ -176,6 +179,7 @@ export function BatchDialog({
           name={String(going)}
           what={NUMBER}
           on={all}
+          {...(!loses && { does: "interrupts the instances on some of" })}
           onSure={setSure}
         />
       )}

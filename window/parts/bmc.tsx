@@ -153,7 +153,7 @@ function Targets({ order, own, name, targets, reload, now, note }: any) {
   const open = (target: any) =>
     openSimple({
       title: `${label}: ${word(target)}`,
-      kind: "tick",
+      kind: "none",
       method: "PUT",
       path: `${own}/${place}`,
       says: `${name} ${does.replace("%", word(target))}.`,
@@ -236,7 +236,7 @@ function Media({ order, own, name, reload }: any) {
   const insert = () =>
     openSimple({
       title: `Insert into the ${kind}`,
-      kind: "tick",
+      kind: "none",
       method: "POST",
       path: `${own}/vmedia`,
       says: `${name} gets ${shownValue("image_url", url)} in its ${kind}.`,
@@ -248,7 +248,7 @@ function Media({ order, own, name, reload }: any) {
   const eject = () =>
     openSimple({
       title: "Eject all virtual drives",
-      kind: "tick",
+      kind: "none",
       method: "DELETE",
       path: `${own}/vmedia`,
       says: `${name} loses the images in all its virtual drives.`,

@@ -1,26 +1,33 @@
 /** What an act asks of the user before its button works, and the end of what it began. */
 import { useState } from "preact/hooks";
+import { type Act, enter, move, type Stage } from "../state/acts";
 import { outcome } from "../state/batches";
 import { href } from "../state/route";
 import { get, sleep } from "../wire/api";
 import { type Json } from "../wire/json";
-import { Checkbox, typed } from "./fields";
+import { typed } from "./fields";
 import { bdi } from "./text";
-import { aboutOf, hush, say } from "./toasts";
+import { say } from "./toasts";
 import { causeOf, erases, ERASING, HALF, wording } from "./words";
 
 /**
  * What a plan asks of the user before the button works: `name`, `unknown` (the name, too, because the
- * effects are not known), `tick` or `none`.
- * @param state of the node
+ * effects are not known), or `none`, which leaves the button as the one confirmation.
+ * @param node an erased one has no data to lose
  */
-export function confirmation(plan: Json, state: string) {
+export function confirmation(plan: Json, node: Json | null) {
   const all = new Set([plan, ...plan.steps].flatMap((part) => part.destroys ?? ["unknown"]));
+  if (node?.data_state === "clean") return "none";
   if (all.has("data") || all.has("volumes")) return "name";
-  if (all.has("unknown")) return "unknown";
-  if (all.size || (plan.restarts && state === "active")) return "tick";
-  return "none";
+  return all.has("unknown") ? "unknown" : "none";
 }
+
+/** Requests that end what the instance of an active node does. */
+const INTERRUPTS = ["power off", "rebooting", "rescue"];
+
+/** @returns what a request asks that may end what an instance does */
+export const confirmationOfUse = (target: string, state: string): "name" | "none" =>
+  state === "active" && INTERRUPTS.includes(target) ? "name" : "none";
 
 /** @param props `name` is what has to be typed */
 export function Confirm({
@@ -41,7 +48,6 @@ export function Confirm({
   const [text, setText] = useState("");
   if (kind === "none") return null;
   const effect = kind === "unknown" ? "has effects that are not known on" : does;
-  if (kind === "tick") return <Checkbox label="I have read what changes." onChange={onSure} />;
   const onInput = typed((value) => {
     setText(value);
     onSure(value === name);
@@ -68,25 +74,57 @@ export const halfErased = (step: string) =>
 const LONGEST_PAUSE_MS = 10_000;
 
 /**
- * Tell the end of a run or a batch that was begun here, and where to look unless it is shown.
- * @param own its path
+ * Read a document until its act has ended.
+ * @param stageOf returns where the act stands
  */
-export async function tellEnd(own: string, title: string) {
-  const about = aboutOf(own);
-  let told = "";
+async function follow(from: string, id: number, stageOf: (body: Json) => Partial<Act> & { stage: Stage }) {
+  let last = "";
   for (let pause = 1000; ; pause = Math.min(LONGEST_PAUSE_MS, pause * 1.2)) {
     await sleep(pause);
     if (document.hidden) continue; // A tab that nobody sees asks nothing.
-    const { body, status } = await get(own).catch((fault) => fault);
-    if (status === 403 || status === 404) return;
-    const now = body?.ended_at || body?.state === "paused" ? outcome(body) : "";
-    if (!body || now === told) continue;
-    told = now;
-    // A batch that goes on is no longer paused.
-    if (!now) hush((toast) => toast.about === about);
-    else say(`${title}: ${now}. ${wording(causeOf(body))}`, { to: href(own), about, failed: now !== "done" });
-    if (body.ended_at) return;
+    const { body, status } = await get(from).catch((fault) => fault);
+    if (status === 403 || status === 404) return move(id, { stage: "done", text: "Its end cannot be read." });
+    if (!body) continue;
+    const now = stageOf(body);
+    const text = JSON.stringify(now);
+    if (text !== last) move(id, now);
+    last = text;
+    if (now.stage === "done" || now.stage === "failed") return now;
   }
+}
+
+/** @returns where a run or a batch stands */
+function stageOfRun(body: Json): { stage: Stage; text: string } {
+  const end = outcome(body);
+  if (!body.ended_at) return { stage: "running", text: body.state === "paused" ? end : "" };
+  const done = end === "done";
+  return { stage: done ? "done" : "failed", text: wording(causeOf(body) ?? (done ? "" : end)) };
+}
+
+/** @returns where an order of a node stands that is no run, such as power */
+const stageOfOrder =
+  (before: unknown) =>
+  ({ reservation, target_power_state, last_error }: Json): { stage: Stage; text: string } => {
+    if (reservation || target_power_state) return { stage: "running", text: "" };
+    const failed = last_error && last_error !== before;
+    return { stage: failed ? "failed" : "done", text: failed ? last_error : "" };
+  };
+
+/**
+ * Enter an act that goes on in the service, and follow it to its end.
+ * @param own path of its run or its batch; null: it is an order of a node
+ * @param props `about`: path of the node or the batch; `before`: the `last_error` of the node before
+ */
+export async function began(
+  title: string,
+  own: string | null,
+  { about, says = `${title} is accepted.`, before }: { about: string; says?: string; before?: unknown },
+) {
+  const id = enter(title, "accepted", { about, to: href(own ?? about) });
+  say(says, { about });
+  const end = await follow(own ?? about, id, own ? stageOfRun : stageOfOrder(before));
+  // For screen readers: on the screen the entry has moved.
+  if (end) say(`${title}: ${end.stage}. ${end.text}`, { about, seen: true });
 }
 
 /** What is typed to confirm a batch. */
@@ -94,10 +132,11 @@ export const NUMBER = "number of nodes";
 
 /**
  * What a batch asks of the user: the API plans no steps of many nodes, so a verb that may erase disks
- * counts as one that does; anything else but power on may interrupt an instance, an abort an erase.
+ * counts as one that does.
  * @param used whether some nodes may have an instance
+ * @param clean it has one node, whose data are erased
  */
-export function confirmationOf(target: string, used: boolean): "name" | "tick" | "none" {
-  if (erases(target) || target === "available") return "name";
-  return target === "abort" || (used && target !== "power on") ? "tick" : "none";
+export function confirmationOf(target: string, used: boolean, clean = false): "name" | "none" {
+  if (erases(target) || target === "available") return clean ? "none" : "name";
+  return confirmationOfUse(target, used ? "active" : "");
 }

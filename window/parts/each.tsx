@@ -1,5 +1,6 @@
 /** Acts that are no batches: one request for each of many nodes. */
 import { useRef, useState } from "preact/hooks";
+import { enter, move } from "../state/acts";
 import { path } from "../state/route";
 import { keeper } from "../wire/api";
 import { type Json } from "../wire/json";
@@ -13,13 +14,18 @@ import { many, nameOf, wording } from "./words";
 const REQUESTS_AT_ONCE = 4;
 
 /** Send one request for each node that has none done, four at a time; show each result. */
-function useEach(nodes: Json[], request: (node: Json) => { method: string; path: string; body?: unknown }) {
+function useEach(
+  title: string,
+  nodes: Json[],
+  request: (node: Json) => { method: string; path: string; body?: unknown },
+) {
   const [results, setResults] = useState(new Map() as Map<string, string>);
   const [busy, setBusy] = useState(false);
   const send = useRef(keeper());
   const left = () => nodes.filter((node) => results.get(node.uuid) !== "done");
   const run = async () => {
     setBusy(true);
+    const id = enter(title, "running");
     const found = new Map([...results].filter(([, result]) => result === "done"));
     const queue = left();
     const worker = async () => {
@@ -35,7 +41,9 @@ function useEach(nodes: Json[], request: (node: Json) => { method: string; path:
     await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, worker));
     setBusy(false);
     const done = [...found.values()].filter((result) => result === "done").length;
-    say(`${done} of ${nodes.length} done.`, { failed: done < nodes.length });
+    const text = `${done} of ${nodes.length} done.`;
+    move(id, { stage: done < nodes.length ? "failed" : "done", text });
+    say(text, { failed: done < nodes.length });
   };
   const sample = request({ uuid: "{node}" });
   const copied = { ...sample, path: decodeURIComponent(sample.path), each: left().map((node) => node.uuid) };
@@ -70,14 +78,15 @@ function Results({ nodes, results }: { nodes: Json[]; results: Map<string, strin
 export function Maintaining({ nodes }: { nodes: Json[] }) {
   const [reason, setReason] = useState("");
   const [on, setOn] = useState(true);
-  const each = useEach(nodes, (node) => ({
+  const title = `Maintenance of ${many(nodes.length)}`;
+  const each = useEach(title, nodes, (node) => ({
     method: on ? "PUT" : "DELETE",
     path: path("nodes", node.uuid, "maintenance"),
     ...(on ? { body: { reason } } : {}),
   }));
   const act = {
     ...each,
-    title: `Maintenance of ${many(nodes.length)}`,
+    title,
     button: `Set maintenance ${on ? "on" : "off"}`,
   };
   return (
@@ -96,12 +105,12 @@ export function Maintaining({ nodes }: { nodes: Json[] }) {
 
 export function Holding({ nodes }: { nodes: Json[] }) {
   const [body, setBody] = useState(NEW_HOLD as Json);
-  const each = useEach(nodes, (node) => ({
+  const title = `Hold ${many(nodes.length)}`;
+  const each = useEach(title, nodes, (node) => ({
     method: "POST",
     path: path("nodes", node.uuid, "holds"),
     body,
   }));
-  const title = `Hold ${many(nodes.length)}`;
   const act = { ...each, title, button: title, ready: !!body.reason };
   return (
     <ActForm {...act}>

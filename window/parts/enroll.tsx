@@ -2,7 +2,7 @@
 import { useRef, useState } from "preact/hooks";
 import { examine, requestOf, setPorts } from "../state/machine";
 import { go, path } from "../state/route";
-import { type Fault, keeper, sendChange } from "../wire/api";
+import { type Answer, type Fault, keeper, sendChange } from "../wire/api";
 import { type Json } from "../wire/json";
 import { close } from "./dialog";
 import { Field, Select, typed } from "./fields";
@@ -11,7 +11,7 @@ import { openMachines } from "./openers";
 import { lacking, PropertyFields } from "./properties";
 import { type Check, Checks, useDocument } from "./read";
 import { bdi, nodeAddress } from "./text";
-import { say } from "./toasts";
+import { done, say } from "./toasts";
 import { nameOf } from "./words";
 
 /** Texts of the form; the last one is that of a port. */
@@ -39,13 +39,15 @@ export function Enroll() {
   const { address, ...fields } = identity;
   const request = requestOf(made?.uuid ?? null, { ...fields, driver, driver_info: info });
   const addPort = ({ uuid }: Json) => setPorts(send.current, uuid, address ? [address] : [], ported.current);
-  const sending = useSend(request, ({ body }) => {
+  const onEnrolled = ({ body }: Answer) => {
     addPort(body).catch((fault: Fault) =>
       say(`The port was refused: ${fault.message}`, { to: location.hash, failed: true }),
     );
     go(nodeAddress(body));
-    say("The node is enrolled.");
-  });
+    void done(`Enroll ${nameOf(body)}`, "The node is enrolled.", { about: path("nodes", body.uuid) });
+  };
+  // With the keys of the checks: after a lost answer, a node that they have made is not made again.
+  const sending = useSend(request, onEnrolled, undefined, send.current);
   const look = async () => {
     setCheck({ busy: true, fault: null, checks: null });
     try {

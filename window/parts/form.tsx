@@ -1,6 +1,6 @@
 /** Forms of acts: what they send, how they are refused, their buttons. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { type Answer, answered, Fault, get, key, sendChange, sleep } from "../wire/api";
+import { type Answer, Fault, get, keeper, sendChange, sleep } from "../wire/api";
 import { type Json } from "../wire/json";
 import { close, opened } from "./dialog";
 import { FaultBox } from "./read";
@@ -43,6 +43,7 @@ function useVersion(of: string | undefined, waits: boolean, onFault: (fault: Fau
  * @param request `of`: the path of the node whose version is named; `waits`: for the end of its lock,
  *   too; `seen`: the version if it was read before
  * @param onFault returns what is shown of it
+ * @param keep sends the request; of a form that sends it in other ways, too
  * @returns what `ActForm` takes of it
  */
 export function useSend(
@@ -52,10 +53,12 @@ export function useSend(
     seen,
     ...request
   }: Parameters<typeof sendChange>[0] & { of?: string; waits?: boolean; seen?: Version },
-  onDone: (answer: Answer) => void,
+  onDone: (answer: Answer, before: Json | null) => void,
   onFault: (fault: Fault) => Fault | null = (fault) => fault,
+  keep?: ReturnType<typeof keeper>,
 ) {
-  const once = useRef(key());
+  const own = useRef(keeper());
+  const send = keep ?? own.current;
   const none = { busy: false, fault: null as Fault | null, now: NONE };
   const [state, setState] = useState(none);
   const [read, setRead] = useVersion(seen ? undefined : of, waits, (fault) => setState({ ...none, fault }));
@@ -65,21 +68,22 @@ export function useSend(
     const dialog = opened.value;
     setState({ ...none, busy: true });
     try {
-      const answer = await sendChange({ ...change, ...(tag && { tag }), key: once.current });
-      once.current = key();
+      const answer = await send({ ...change, ...(tag && { tag }) });
       setState(none);
       if (opened.value === dialog) close();
-      onDone(answer);
+      onDone(answer, known.body);
     } catch (error) {
       const fault = error as Fault;
-      if (answered(fault)) once.current = key();
       const now = of && fault.status === 412 ? await get(of).catch(() => NONE) : NONE;
       setState({ busy: false, fault: onFault(fault), now });
     }
   };
   // What was said of another input is not true of this one.
   useEffect(() => setState((old) => (old.fault ? none : old)), [JSON.stringify(request.body)]);
-  const headers = { "Idempotency-Key": once.current } as Record<string, string>;
+  // A copy has no key, because it would do nothing when it is run again; but after a lost answer it is
+  // the same change.
+  const lost = !state.busy && send.keyOf(change);
+  const headers: Record<string, string> = lost ? { "Idempotency-Key": lost } : {};
   if (change.tag) headers["If-Match"] = change.tag;
   const choice = state.now.body && (
     <Choice
@@ -98,6 +102,34 @@ export function useSend(
     send: () => sendOf(change.tag),
     request: { ...change, headers },
   };
+}
+
+/**
+ * Send changes of a part of a page or of a dialog, one at a time. A change whose answer was lost has
+ * the same key when it is sent again.
+ */
+export function useChange() {
+  const send = useRef(keeper());
+  const busy = useRef(false);
+  const [state, setState] = useState({ busy: false, fault: null as Fault | null });
+  const change = async (
+    request: Parameters<typeof sendChange>[0],
+    onDone: (answer: Answer) => void,
+  ): Promise<void> => {
+    if (busy.current) return;
+    busy.current = true;
+    setState({ busy: true, fault: null });
+    try {
+      const answer = await send.current(request);
+      setState({ busy: false, fault: null });
+      onDone(answer);
+    } catch (error) {
+      setState({ busy: false, fault: error as Fault });
+    } finally {
+      busy.current = false;
+    }
+  };
+  return { ...state, change };
 }
 
 /** Fields that differ in each version. */

@@ -7,7 +7,7 @@ import { ActForm, useSend } from "./form";
 import { type Held, openLift } from "./openers";
 import { DocumentList } from "./read";
 import { bdi, stamp } from "./text";
-import { say } from "./toasts";
+import { done } from "./toasts";
 import { BLOCKS } from "./words";
 
 /** Kinds: their label, what they block, what they still allow. The strongest is the first. */
@@ -29,6 +29,8 @@ const HOLD_KINDS: Record<string, [string, string[], string]> = {
 const NO_LOGIN = "no login";
 
 const blocked = (blocks: string[]) => blocks.map((block) => BLOCKS[block] ?? block).join("; ");
+
+const UNDONE = "Undone at once";
 
 /** A new hold: the kind that blocks most. */
 export const NEW_HOLD = { kind: "freeze", reason: "" };
@@ -63,9 +65,17 @@ export function HoldForm({ body, onChange }: { body: Json; onChange: (body: Json
 
 export function HoldOne({ own, name, reload }: Held) {
   const [body, setBody] = useState(NEW_HOLD as Json);
-  const sending = useSend({ method: "POST", path: `${own}/holds`, body, of: own }, () => {
-    say(`${name} is held.`, { about: own });
+  const sending = useSend({ method: "POST", path: `${own}/holds`, body, of: own }, (answer) => {
     reload?.();
+    void done(`Hold of ${name}`, `${name} is held.`, {
+      about: own,
+      inverse: {
+        method: "DELETE",
+        path: `${own}/holds/${answer.body.uuid}?reason=${encodeURIComponent(UNDONE)}`,
+      },
+      tag: null, // Nobody but this act has made this hold.
+      reload,
+    });
   });
   const title = `Hold ${name}`;
   return (
@@ -85,8 +95,14 @@ export function Lift({ own, name, reload, holds, chosen = holds[0]?.uuid }: Held
   const again = (hold.blocks ?? []).filter((block: string) => !kept.includes(block));
   const query = new URLSearchParams({ reason });
   const sending = useSend({ method: "DELETE", path: `${own}/holds/${uuid}?${query}`, of: own }, () => {
-    say(`The hold (${hold.kind}) of ${name} is lifted.`, { about: own });
     reload?.();
+    const { kind, reason: old, until } = hold;
+    void done(`Lift of a hold of ${name}`, `The hold (${kind}) of ${name} is lifted.`, {
+      about: own,
+      inverse: { method: "POST", path: `${own}/holds`, body: { kind, reason: old, ...(until && { until }) } },
+      tag: null,
+      reload,
+    });
   });
   const act = { ...sending, title: `Lift a hold of ${name}`, button: "Lift the hold", ready: !!reason };
   return (

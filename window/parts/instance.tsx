@@ -1,8 +1,9 @@
 /** What a deployment installs: the image, which the node keeps, and the config drive of the request. */
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
-import { Fault, get, sendChange } from "../wire/api";
+import { get } from "../wire/api";
 import { type Json, withValue } from "../wire/json";
 import { Field, typed } from "./fields";
+import { useChange } from "./form";
 import { FaultBox } from "./read";
 
 const MASKED = /\*{6}/;
@@ -64,7 +65,7 @@ export function Instance({
   const known: Json = node.instance_info ?? {};
   const [image, setImage] = useState({} as Json);
   const [drive, setDrive] = useState({} as Json);
-  const [fault, setFault] = useState(null as Fault | null);
+  const { busy, fault, change: send } = useChange();
   const images = useImages(node.resource_class);
   const change = (part: Json) => {
     const next = { ...drive, ...part };
@@ -75,20 +76,16 @@ export function Instance({
   const changed = IMAGE.filter((name) => name in image && image[name] !== (known[name] ?? ""));
   const unsaved = changed.length > 0;
   useLayoutEffect(() => onUnsaved(unsaved), [unsaved]);
-  const save = async () => {
+  const save = () => {
     const patch = changed.map((name) =>
       image[name]
         ? { op: "add", path: `/instance_info/${name}`, value: image[name] }
         : { op: "remove", path: `/instance_info/${name}` },
     );
-    try {
-      await sendChange({ method: "PATCH", path: own, body: patch, tag });
-      setFault(null);
+    void send({ method: "PATCH", path: own, body: patch, tag }, () => {
       setImage({});
       reload();
-    } catch (error) {
-      setFault(error as Fault);
-    }
+    });
   };
   const onFile = async (event: any) => {
     const file: File | undefined = event.currentTarget.files?.[0];
@@ -116,7 +113,7 @@ export function Instance({
         ))}
       </datalist>
       {unsaved && (
-        <button type="button" onClick={save}>
+        <button type="button" disabled={busy} onClick={save}>
           Save the image
         </button>
       )}

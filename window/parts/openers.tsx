@@ -1,8 +1,10 @@
 /** Functions that open dialogs, whose modules are no part of the first page. */
 import { path } from "../state/route";
 import { type Json } from "../wire/json";
+import { confirmationOfUse } from "./confirm";
 import { show } from "./dialog";
 import { lazy } from "./lazy";
+import { sendAtOnce } from "./toasts";
 import { nameOf, verb } from "./words";
 
 const Enroll = lazy(async () => (await import("./enroll")).Enroll);
@@ -18,6 +20,13 @@ const Settings = lazy(async () => (await import("./settings")).Settings);
 /** @param props `own` is the path of the node */
 export function openSettings(props: { own: string; reload: () => void }) {
   show(() => <Settings {...props} />);
+}
+
+const PortForm = lazy(async () => (await import("./port")).PortForm);
+
+/** @param props `about`: the path of the node of the port */
+export function openPort(props: { port: Json; about: string; reload: () => void }) {
+  show(() => <PortForm {...props} />);
 }
 
 export function openEnroll() {
@@ -58,7 +67,7 @@ export const USED = /active|rescu|servic/;
 
 /**
  * @param props a request `of` a node with `title`, `kind` of confirmation, `button`; `says` what
- *   changes; `explained`: its body is a reason; `done`: told at the end; `waits`: for the end of the
+ *   changes; `explained`: its body is a reason; `done`: told at the end; `inverse`: for Undo; `waits`: for the end of the
  *   node's lock
  */
 export const openSimple = (props: any) => show(() => <Simple {...props} />);
@@ -70,7 +79,9 @@ export function openPower(node: Json, [target, does]: [string, string], reload?:
   const of = path("nodes", node.uuid);
   openSimple({
     title: `${label}: ${name}`,
-    kind: used && target !== "power on" ? "tick" : "none",
+    kind: confirmationOfUse(target, node.provision_state),
+    name,
+    does: "interrupts the instance on",
     says: `${does} ${name}${used ? "; an instance is running on it" : ""}.`,
     method: "PUT",
     path: `${of}/states/power`,
@@ -85,36 +96,49 @@ export function openPower(node: Json, [target, does]: [string, string], reload?:
 export function openMaintenance(node: Json, reload?: () => void) {
   const of = path("nodes", node.uuid);
   const name = nameOf(node);
-  const ends = node.maintenance;
-  const button = `${ends ? "End" : "Set"} maintenance`;
+  const begin = (reason: string) => ({ method: "PUT", path: `${of}/maintenance`, body: { reason } });
+  const end = { method: "DELETE", path: `${of}/maintenance` };
+  if (node.maintenance) {
+    void sendAtOnce({
+      title: `End of maintenance of ${name}`,
+      says: `${name} is out of maintenance.`,
+      about: of,
+      change: end,
+      // The service does not take its own fault back.
+      inverse: (before) => (before.fault ? null : begin(before.maintenance_reason ?? "")),
+      reload,
+    });
+    return;
+  }
   openSimple({
-    title: `${button}: ${name}`,
+    title: `Maintenance of ${name}`,
     kind: "none",
-    method: ends ? "DELETE" : "PUT",
-    path: `${of}/maintenance`,
-    button,
+    ...begin(""),
+    button: "Set maintenance",
     of,
     reload,
-    explained: !ends,
-    done: `${name} is ${ends ? "out of" : "in"} maintenance.`,
+    explained: true,
+    done: `${name} is in maintenance.`,
+    inverse: end,
   });
 }
 
-/** Take a node out of use, or end this. */
+/** Take a node out of use, or end this, at once: Undo takes it back. */
 export function openRetirement(node: Json, reload?: () => void) {
   const of = path("nodes", node.uuid);
   const name = nameOf(node);
-  const button = `${node.retired ? "End retirement of" : "Retire"} ${name}`;
-  openSimple({
-    title: button,
-    kind: "none",
-    says: node.retired ? `${name} can be used again.` : `${name} gets no further instance.`,
+  const { retired } = node;
+  const change = (value: boolean) => ({
     method: "PATCH",
     path: of,
-    body: [{ op: "add", path: "/retired", value: !node.retired }],
-    button,
-    of,
+    body: [{ op: "add", path: "/retired", value }],
+  });
+  void sendAtOnce({
+    title: `${retired ? "End of retirement" : "Retirement"} of ${name}`,
+    says: `${name} is ${retired ? "no longer " : ""}retired.`,
+    about: of,
+    change: change(!retired),
+    inverse: (before) => change(!!before.retired),
     reload,
-    done: `${name} is ${node.retired ? "no longer " : ""}retired.`,
   });
 }

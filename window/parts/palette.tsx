@@ -3,9 +3,9 @@ import { useEffect, useState } from "preact/hooks";
 import { VERBS } from "../facts";
 import { type Node } from "../pages/fleet";
 import { fleet, followFleet, selectedNodes } from "../state/nodes";
-import { addressOf, decoded, go, href, path, route } from "../state/route";
+import { go, href, path, route } from "../state/route";
 import { type Hit, hitText, useSearch } from "../state/search";
-import { prefs, set } from "../state/settings";
+import { prefs } from "../state/settings";
 import { BULK } from "./bulk";
 import { close, show } from "./dialog";
 import { typed } from "./fields";
@@ -21,8 +21,8 @@ import {
   openVerb,
 } from "./openers";
 import { MORE, nextTheme, PAGES, WORDS } from "./places";
+import { saveView } from "./query";
 import { bdi, nodeAddress } from "./text";
-import { say } from "./toasts";
 import { many, nameOf, POWER_ACTS, verb, verbsFrom } from "./words";
 
 const MOST = 20;
@@ -152,13 +152,6 @@ function actsOf(node: Node): Entry[] {
   return [...verbs.map(entry("verb")), ...acts.map(entry("act"))];
 }
 
-function saveView() {
-  const address = addressOf(route.value);
-  const name = decoded(address.slice(1));
-  set({ views: { ...prefs.value.views, [name]: address } });
-  say(`Saved: ${name}`);
-}
-
 function Palette() {
   const [words, setWords] = useState("");
   const [at, setAt] = useState(0);
@@ -217,9 +210,10 @@ function Palette() {
 
 const HELP = [
   ["Ctrl-K  :", "find pages, nodes by any value, verbs"],
-  ["/", "filter or search"],
+  ["/", "filter or search: words, or tokens such as class:gpu and state:available,cleaning"],
   ["g then f r b e v s d", "pages"],
   ["j k ↑ ↓ Home End", "row"],
+  ["Shift-click on a state", "add it to the filter"],
   ["x Shift-↓ Shift-↑ Ctrl-A", "select; Shift-click selects a range"],
   ["Enter  Esc", "open; close or clear"],
   ["c  y", "copy the page or the row as curl, copy the address"],

@@ -5,7 +5,7 @@ import { duration } from "../state/clock";
 import { go, path, route } from "../state/route";
 import { ask, monitor } from "../wire/api";
 import { type Json } from "../wire/json";
-import { Confirm, confirmation, halfErased, tellEnd } from "./confirm";
+import { began, Confirm, confirmation, confirmationOfUse, halfErased } from "./confirm";
 import { Field, typed } from "./fields";
 import { ActForm, Changes, useSend } from "./form";
 import { Instance } from "./instance";
@@ -13,19 +13,8 @@ import { Skeleton, useDocument } from "./read";
 import { RetryOptions } from "./retry";
 import { missing, StepsField } from "./steps";
 import { bdi, nodeAddress } from "./text";
-import { Curl, say } from "./toasts";
-import {
-  DESTROYS,
-  ERASING,
-  many,
-  marksOf,
-  nameOf,
-  stepName,
-  verb,
-  VERB_HINTS,
-  visible,
-  wording,
-} from "./words";
+import { Curl } from "./toasts";
+import { DESTROYS, many, marksOf, nameOf, stepName, verb, VERB_HINTS, visible, wording } from "./words";
 
 /** A plan is made again when its node has changed, which is asked so often. */
 const MOVES_MS = 2000;
@@ -62,19 +51,21 @@ export function VerbDialog({
     if (now.tag && plan.tag && now.tag !== plan.tag && !sending.busy && !sending.fault) plan.again();
   }, [now.tag]);
   const aborts = target === "abort";
-  const why = useDocument(aborts || target === "available" ? `${own}/why` : null, { each: MOVES_MS }).body;
+  const about = useDocument(`${own}/why`, { each: MOVES_MS });
+  const why = about.body;
   const unerased = target === "available" && why?.data_state !== "clean";
   const cut =
     aborts && !why?.verbs.some((choice: Json) => choice.target === target && choice.after)
       ? String(why?.run?.title)
       : "";
-  const kind = !plan.body
-    ? null
-    : unerased
-      ? "name"
-      : aborts && (!why || ERASING.test(cut))
-        ? "tick"
-        : confirmation(plan.body, node.provision_state);
+  const kind =
+    !plan.body || !(why || about.fault)
+      ? null
+      : unerased
+        ? "name"
+        : confirmationOfUse(target, node.provision_state) === "name"
+          ? "use"
+          : confirmation(plan.body, why);
   const [sure, setSure] = useState(false);
   // A confirmation is of the plan that was read, not of the one that took its place.
   useLayoutEffect(() => setSure(false), [plan.count, kind]);
@@ -85,7 +76,7 @@ export function VerbDialog({
     note: VERB_HINTS[target] ?? "",
     fault: sending.fault ?? plan.fault,
     ready,
-    danger: kind === "name" || kind === "unknown",
+    danger: !!kind && kind !== "none",
     button: plan.body?.accepted && `${verb(target)} ${name}`,
     request: { ...sending.request, path: path("nodes", name, "states", "provision") },
   };
@@ -132,6 +123,7 @@ export function VerbDialog({
           onSure={setSure}
           key={plan.count}
           {...(unerased && { does: "leaves the data on" })}
+          {...(kind === "use" && { does: "interrupts the instance on" })}
         />
       )}
       {sending.note && <p role="status">{sending.note}</p>}
@@ -205,8 +197,7 @@ function useSending(node: Json, body: Json, plan: any, reload: () => void, onBeg
     const run = monitor(link);
     onBegun?.();
     showNode(node);
-    say(`${title} is accepted.`, { about: path("nodes", node.uuid) });
-    if (run) void tellEnd(run, title);
+    void began(title, run, { about: path("nodes", node.uuid) });
   };
   const sending = useSend(request, done, (fault) => {
     setNote("");

@@ -1,13 +1,15 @@
 /** The query of the fleet: words and tokens with completions, numbers of states, saved views. */
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { STATES } from "../facts";
 import { fleet, KIND_ORDER, predicate, remote } from "../state/nodes";
 import { addressOf, changeRoute, decoded, go, href, route } from "../state/route";
 import { prefs, set } from "../state/settings";
 import { split, suggestions, withoutTokens } from "../state/tokens";
+import { get, oneAtATime } from "../wire/api";
 import { close, show } from "./dialog";
 import { Field, typed } from "./fields";
 import { ActForm } from "./form";
+import { LIST_MS } from "./read";
 import { bdi } from "./text";
 import { FAILED_STATES, KINDS, sum } from "./words";
 
@@ -94,10 +96,12 @@ export function Chips() {
   const words = withoutTokens(view.q ?? "");
   const others = new URLSearchParams(query);
   others.delete("provision_state");
-  // Only nodes that are here can be counted by all filters.
-  const narrowed = (others.size > 0 || !!words) && !fleet.narrow.value && !remote(others).length;
+  // Only nodes that are here can be counted by all filters; else the service counts them.
+  const held = !remote(others).length && !fleet.counts.value;
+  const narrowed = (others.size > 0 || !!words) && held;
+  const asked = useCounts(held ? "" : others.toString());
   const counts = useMemo(() => {
-    const whole = narrowed ? null : fleet.counts.value;
+    const whole = narrowed ? null : (asked ?? fleet.counts.value);
     const found: Map<string, number> = new Map(whole ?? []);
     const counted = narrowed ? beside("provision_state", words) : fleet.nodes.values();
     for (const node of whole ? [] : counted) {
@@ -105,7 +109,7 @@ export function Chips() {
       found.set(state, (found.get(state) ?? 0) + 1);
     }
     return [...found].sort(([state], [other]) => rank(state) - rank(other));
-  }, [turn, fleet.counts.value, narrowed, others.toString(), words]);
+  }, [turn, asked, fleet.counts.value, narrowed, others.toString(), words]);
   const chosen = (route.value.query.get("provision_state") ?? "").split(",").filter(Boolean);
   const pick: (state: string, more: boolean) => void = (state, more) => {
     const others = more ? chosen.filter((other) => other !== state) : [];
@@ -118,6 +122,11 @@ export function Chips() {
       <button aria-pressed={!route.value.query.size && !route.value.view.q} onClick={clearFilters}>
         all {total()}
       </button>
+      {others.size > 0 && chosen.length > 0 && (
+        <button onClick={() => changeRoute({ provision_state: "" })}>
+          any state {sum(counts.map(([, count]) => count))}
+        </button>
+      )}
       {failed.length > 1 && (
         <button onClick={() => changeRoute({ provision_state: FAILED_STATES.join() })}>
           ▲ failed {sum(failed.map(([, count]) => count))}
@@ -129,6 +138,7 @@ export function Chips() {
           <button
             class={`state ${kind}`}
             aria-pressed={chosen.includes(state)}
+            title={chosen.length ? ADDS : undefined}
             onClick={(event: MouseEvent) => pick(state, event.shiftKey)}
           >
             <span class="sign" aria-hidden="true">
@@ -138,8 +148,40 @@ export function Chips() {
           </button>
         );
       })}
+      {chosen.length > 0 && <span class="small adds">{ADDS}</span>}
     </div>
   );
+}
+
+const ADDS = "Shift-click adds a state, or takes it away";
+
+/**
+ * Numbers of nodes by state, counted by the service.
+ * @param filter of the list of nodes; "" asks nothing
+ */
+function useCounts(filter: string): Map<string, number> | null {
+  const [found, setFound] = useState({ filter: "", counts: new Map<string, number>() });
+  useEffect(() => {
+    if (!filter) return undefined;
+    let over = false;
+    const reading = oneAtATime(async (abort) => {
+      try {
+        const { body } = await get(`/v1/stats/nodes?by=provision_state&${filter}`, abort);
+        const rows = body.counts.map((row: any) => [row.provision_state, row.count] as const);
+        if (!over) setFound({ filter, counts: new Map(rows) });
+      } catch {
+        // The list of nodes tells the same fault.
+      }
+    });
+    reading.now();
+    const timer = setInterval(() => document.hidden || reading.now(), LIST_MS);
+    return () => {
+      over = true;
+      clearInterval(timer);
+      reading.stop();
+    };
+  }, [filter]);
+  return filter && found.filter === filter ? found.counts : null;
 }
 
 export const clearFilters = () => {
@@ -164,13 +206,16 @@ export function Views() {
         </a>
       ))}
       {here !== "#/v1/nodes" && !known && (
-        <button class="quiet" onClick={() => show(() => <SaveView address={here} />)}>
+        <button class="quiet" onClick={saveView}>
           + Save this view
         </button>
       )}
     </nav>
   );
 }
+
+/** Save what the page shows, under a name. */
+export const saveView = () => show(() => <SaveView address={addressOf(route.value)} />);
 
 function SaveView({ address }: { address: string }) {
   const [name, setName] = useState("");

@@ -364,26 +364,29 @@ export function Checks({ checks }: { checks: Check[] }) {
     const words = JSON.stringify([check.status, check.text, check.do]);
     groups.set(words, [...(groups.get(words) ?? []), check]);
   }
+  const bad = new Set(checks.filter(({ status }) => status !== "ok").map(({ name }) => name));
   const rank = ([check]: Check[]) => STATUSES.indexOf(check?.status ?? "");
   return (
     <ul class="checks">
       {[...groups.values()]
         .sort((a, b) => rank(b) - rank(a))
         .map((group) => (
-          <CheckRow group={group} />
+          <CheckRow group={group} bad={bad} />
         ))}
     </ul>
   );
 }
 
-function CheckRow({ group }: { group: Check[] }) {
+/** @param props `bad`: names of checks that found something; what they found sound are other things */
+function CheckRow({ group, bad }: { group: Check[]; bad: Set<string> }) {
   const [check] = group;
   if (!check) return null;
+  const name = check.status === "ok" && bad.has(check.name) ? `other ${check.name}` : check.name;
   const places = [...new Set(group.map(({ where }) => where))].join(", ");
   return (
     <li>
       <Result result={check.status} word={false} />{" "}
-      <strong>{group.length > 1 ? many(group.length, "check") : check.name}</strong>
+      <strong>{group.length > 1 ? many(group.length, "check") : name}</strong>
       <span class="small">{bdi(places)}</span> {bdi(check.text)}
       {check.do && <p class="do">{bdi(check.do)}</p>}
       {group.length > 1 && (

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { shownValue } from "./review";
+import { inverseOf, shownValue } from "./review";
 import { operations, readable } from "./settings";
 
 test("a form makes the operations of what was changed", () => {
@@ -37,4 +37,27 @@ test("the password of a URL has no place in a review", () => {
     count: 3,
   });
   expect(shownValue("/driver_info/pin_password", 1234)).toBe("******");
+});
+
+test("Undo of a patch takes back what it changed, in reverse", () => {
+  const node = { owner: "a", lessee: null, driver_info: { address: "https://a", password: "******" } };
+  const patch = [
+    { op: "add", path: "/owner", value: "b" },
+    { op: "add", path: "/lessee", value: "c" },
+    { op: "remove", path: "/driver_info/address" },
+    { op: "add", path: "/driver_info/note", value: "x" },
+  ];
+  expect(inverseOf(node, patch)).toEqual([
+    { op: "remove", path: "/driver_info/note" },
+    { op: "add", path: "/driver_info/address", value: "https://a" },
+    { op: "remove", path: "/lessee" },
+    { op: "add", path: "/owner", value: "a" },
+  ]);
+});
+
+test("there is no Undo of what answers mask or of moved items", () => {
+  const node = { driver_info: { password: "******", url: "https://a:******@b", list: [1, 2] } };
+  for (const path of ["/driver_info/password", "/driver_info/url", "/driver_info", "/driver_info/list/0"])
+    expect(inverseOf(node, [{ op: "replace", path, value: "x" }])).toBeNull();
+  expect(inverseOf(node, [{ op: "move", from: "/driver_info/list", path: "/extra/list" }])).toBeNull();
 });

@@ -6,8 +6,8 @@ import { Checkbox, Field, typed } from "./fields";
 import { ActForm, useSend } from "./form";
 import { PropertyFields } from "./properties";
 import { Skeleton, useDocument } from "./read";
-import { Review } from "./review";
-import { say } from "./toasts";
+import { changed, Review } from "./review";
+import { done } from "./toasts";
 import { many, nameOf } from "./words";
 
 const MASK = "******";
@@ -72,9 +72,9 @@ function SettingsForm({
   const patch = [...operations("", before, fields), ...operations("/driver_info", known, info)];
   const sending = useSend(
     { method: "PATCH", path: own, body: patch, of: own, seen: { body: node, tag } },
-    () => {
-      say("The node is changed.");
+    (answer) => {
       reload();
+      void done(`Settings of ${nameOf(node)}`, "The node is changed.", changed(node, patch, answer, reload));
     },
   );
   const set = (name: string) => (value: unknown) => setFields({ ...fields, [name]: value });

@@ -11,8 +11,9 @@ import { covered, DialogHost, Menu } from "./dialog";
 import { Field, typed } from "./fields";
 import { openHelp, openPalette } from "./palette";
 import { MORE, nextTheme, PAGES } from "./places";
-import { copy, Curl, hush, toasts } from "./toasts";
-import { unanswered, visible } from "./words";
+import { copy, Curl, hush } from "./toasts";
+import { Messages, Tray } from "./tray";
+import { unanswered } from "./words";
 
 export function Shell({ children }: { children?: any }) {
   const { path } = route.value;
@@ -48,6 +49,7 @@ export function Shell({ children }: { children?: any }) {
           <Menu name="More">{MORE.map(pageLink)}</Menu>
         </nav>
         <Connection />
+        <Tray />
         <button class="quiet" onClick={openPalette} aria-keyshortcuts="Control+K">
           Find…
         </button>
@@ -60,7 +62,7 @@ export function Shell({ children }: { children?: any }) {
             {{ auto: "◑", light: "☀", dark: "☾" }[prefs.value.theme]}
           </button>
           <a href="#/v1/whoami" aria-current={current(path, "/v1/whoami")}>
-            {loginUser.value || "settings"}
+            {loginUser.value || "Settings"}
           </a>
         </span>
         {offline.value && (
@@ -73,45 +75,11 @@ export function Shell({ children }: { children?: any }) {
       <main id="main-content" tabindex={-1}>
         {children}
       </main>
-      <div
-        class={toasts.value.every((toast) => toast.seen) ? "live unseen" : "live"}
-        role="status"
-        aria-live="polite"
-      >
-        {toasts.value.map((toast) => (
-          <p class={toast.seen ? "unseen" : toast.failed ? "wrong" : ""}>
-            {toast.failed && <span aria-hidden="true">▲</span>} {visible(toast.text)}{" "}
-            {toast.undo && (
-              <button
-                onClick={() => {
-                  closing(toast)();
-                  toast.undo?.();
-                }}
-              >
-                Undo
-              </button>
-            )}
-            {toast.to && (
-              <>
-                {toast.to !== location.hash && (
-                  <a href={toast.to} onClick={closing(toast)}>
-                    Show
-                  </a>
-                )}
-                <button class="quiet" aria-label="Close this message" onClick={closing(toast)}>
-                  ×
-                </button>
-              </>
-            )}
-          </p>
-        ))}
-      </div>
+      <Messages />
       {loginWanted.value && <Login kind={loginWanted.value} />} <DialogHost />
     </>
   );
 }
-
-const closing = (toast: unknown) => () => hush((other) => other === toast);
 
 function skip(event: Event) {
   event.preventDefault();

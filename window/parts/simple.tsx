@@ -1,12 +1,16 @@
 /** Dialogs of acts that need no plan. */
 import { useState } from "preact/hooks";
 import { go } from "../state/route";
-import { Confirm } from "./confirm";
+import { monitor } from "../wire/api";
+import { began, Confirm } from "./confirm";
 import { Field, Select, typed } from "./fields";
 import { ActForm, useSend } from "./form";
 import { bdi } from "./text";
-import { say } from "./toasts";
+import { done } from "./toasts";
 import { DATA_STATES } from "./words";
+
+/** Orders whose answer comes before their end. */
+const ORDERS = /\/states\/(power|console|boot_mode|secure_boot)$/;
 
 export function Simple(props: any) {
   const {
@@ -20,15 +24,18 @@ export function Simple(props: any) {
     says,
     explained,
     waits = true,
-    done = `${title}: accepted.`,
+    inverse,
+    done: ended = `${title}: done.`,
   } = props;
   const [sure, setSure] = useState(false);
   const [reason, setReason] = useState("");
   const body = explained ? { reason } : props.body;
-  const sending = useSend({ method, path: props.path, body, of, waits }, () => {
+  const sending = useSend({ method, path: props.path, body, of, waits }, ({ status, link }, before) => {
     if (then) go(then);
     else reload?.();
-    say(done, of && { about: of });
+    if (status === 202 && ORDERS.test(props.path))
+      void began(title, monitor(link), { about: of, before: before?.last_error });
+    else void done(title, ended, { about: then ? undefined : of, inverse, reload });
   });
   return (
     <ActForm
@@ -58,11 +65,11 @@ export function Declare({
   reload: () => void;
 }) {
   const [body, setBody] = useState({ data_state: now ?? DATA_STATES[0], reason: "" });
-  const sending = useSend({ method: "PUT", path: `${own}/data_state`, body, of: own }, () => {
-    say(`The data on ${name} is declared ${body.data_state}.`, { about: own });
-    reload();
-  });
   const title = `Data on ${name}`;
+  const sending = useSend({ method: "PUT", path: `${own}/data_state`, body, of: own }, () => {
+    reload();
+    void done(title, `The data on ${name} is declared ${body.data_state}.`, { about: own });
+  });
   return (
     <ActForm {...sending} title={title} button="Declare" ready={!!body.reason}>
       <p>This proves no erasure. The history shows who declared it.</p>

@@ -1,46 +1,51 @@
 /** The settings of a node, its traits and its ports. */
 import { useState } from "preact/hooks";
-import { type Fault, parsed, sendChange } from "../wire/api";
+import { path } from "../state/route";
+import { parsed } from "../wire/api";
 import { type Json } from "../wire/json";
 import { Checkbox, Field, typed } from "./fields";
-import { useSend } from "./form";
-import { openSettings, openSimple } from "./openers";
+import { useChange, useSend } from "./form";
+import { openPort, openSettings, openSimple } from "./openers";
 import { DocumentList, Facts, FaultBox, JsonOf, Skeleton, Tree, withoutLinks, wrong } from "./read";
-import { Review } from "./review";
+import { changed, Review } from "./review";
 import { bdi } from "./text";
-import { Curl, say } from "./toasts";
+import { Curl, done, sendAtOnce } from "./toasts";
+import { nameOf } from "./words";
 
-/** The traits of a node: each can be taken away, and one added. */
-function Traits({ traits, own, reload }: { traits: string[]; own: string; reload: () => void }) {
+/** The traits of a node: each can be taken away, and one added. Both are sent at once, with Undo. */
+function Traits({ node, reload }: { node: Json; reload: () => void }) {
   const [trait, setTrait] = useState("");
-  const [fault, setFault] = useState(null as Fault | null);
-  const change = async (method: string, name: string) => {
-    try {
-      await sendChange({ method, path: `${own}/traits/${encodeURIComponent(name)}` });
-      setFault(null);
-      setTrait("");
-      reload();
-    } catch (error) {
-      setFault(error as Fault);
-    }
+  const about = path("nodes", node.uuid);
+  const change = async (method: "PUT" | "DELETE", name: string) => {
+    const adds = method === "PUT";
+    const own = `${about}/traits/${encodeURIComponent(name)}`;
+    if (adds) setTrait("");
+    await sendAtOnce({
+      title: `Trait ${name} of ${nameOf(node)}`,
+      says: `The trait ${name} is ${adds ? "added" : "removed"}.`,
+      about,
+      change: { method, path: own },
+      inverse: () => ({ method: adds ? "DELETE" : "PUT", path: own }),
+      reload,
+    });
   };
+  const known: string[] = node.traits ?? [];
   return (
     <form
       class="actions"
       aria-label="Traits"
       onSubmit={(event) => {
         event.preventDefault();
-        if (trait) void change("PUT", trait);
+        if (trait && !known.includes(trait)) void change("PUT", trait);
       }}
     >
-      {traits.map((name) => (
+      {known.map((name) => (
         <button type="button" class="pressed" key={name} onClick={() => change("DELETE", name)}>
           {bdi(name)} <span aria-label="remove">×</span>
         </button>
       ))}
       <Field label="Trait" placeholder="CUSTOM_…" value={trait} onInput={typed(setTrait)} />
       <button disabled={!trait}>Add the trait</button>
-      {fault && <FaultBox fault={fault} />}
     </form>
   );
 }
@@ -49,18 +54,15 @@ function Traits({ traits, own, reload }: { traits: string[]; own: string; reload
 function AddPort({ uuid, onDone }: { uuid: string; onDone: () => void }) {
   const [address, setAddress] = useState("");
   const [pxe_enabled, setPxe] = useState(true);
-  const [fault, setFault] = useState(null as Fault | null);
-  const add = async (event: Event) => {
+  const { busy, fault, change } = useChange();
+  const add = (event: Event) => {
     event.preventDefault();
-    try {
-      const body = { node_uuid: uuid, address, pxe_enabled };
-      await sendChange({ method: "POST", path: "/v1/ports", body });
-      setFault(null);
+    const body = { node_uuid: uuid, address, pxe_enabled };
+    void change({ method: "POST", path: "/v1/ports", body }, () => {
       setAddress("");
       onDone();
-    } catch (error) {
-      setFault(error as Fault);
-    }
+      void done(`Port ${address}`, "The port is added.", { about: path("nodes", uuid) });
+    });
   };
   return (
     <form class="actions" aria-label="New port" onSubmit={add}>
@@ -71,7 +73,7 @@ function AddPort({ uuid, onDone }: { uuid: string; onDone: () => void }) {
         onInput={typed(setAddress)}
       />
       <Checkbox label="PXE" on={pxe_enabled} onChange={setPxe} />
-      <button disabled={!address}>Add the port</button>
+      <button disabled={!address || busy}>Add the port</button>
       {fault && <FaultBox fault={fault} />}
     </form>
   );
@@ -79,6 +81,7 @@ function AddPort({ uuid, onDone }: { uuid: string; onDone: () => void }) {
 
 export function Ports({ own, uuid, turn }: any) {
   const [added, setAdded] = useState(0);
+  const reload = () => setAdded((last) => last + 1);
   const remove = (port: Json) =>
     openSimple({
       title: `Remove the port ${port.address}`,
@@ -88,11 +91,11 @@ export function Ports({ own, uuid, turn }: any) {
       button: "Remove",
       says: "The machine does not boot from this card any more.",
       done: "The port is removed.",
-      reload: () => setAdded((last) => last + 1),
+      reload,
     });
   return (
     <>
-      <AddPort uuid={uuid} onDone={() => setAdded((last) => last + 1)} />
+      <AddPort uuid={uuid} onDone={reload} />
       <DocumentList
         again={`${turn} ${added}`}
         path={`${own}/ports?detail=true`}
@@ -106,7 +109,10 @@ export function Ports({ own, uuid, turn }: any) {
           port.pxe_enabled ? "yes" : "no",
           port.physical_network,
           port.local_link_connection?.switch_id,
-          <button onClick={() => remove(port)}>Remove…</button>,
+          <>
+            <button onClick={() => openPort({ port, about: path("nodes", uuid), reload })}>Change…</button>{" "}
+            <button onClick={() => remove(port)}>Remove…</button>
+          </>,
         ]}
       />
     </>
@@ -128,7 +134,7 @@ const SHOWN: Record<string, string> = {
 /** The settings of a node, its traits and its ports; each can be changed. */
 export function NodeSettings({ node, own, uuid, reload, turn }: any) {
   if (!node.body) return wrong(node.fault, own) ?? <Skeleton />;
-  const { traits = [], driver_info: info = {} } = node.body;
+  const { driver_info: info = {} } = node.body;
   return (
     <>
       <div class="actions">
@@ -141,7 +147,7 @@ export function NodeSettings({ node, own, uuid, reload, turn }: any) {
         ]}
       />
       <h2>Traits</h2>
-      <Traits traits={traits} own={own} reload={reload} />
+      <Traits node={node.body} reload={reload} />
       <h2>Ports</h2>
       <Ports own={own} uuid={uuid} turn={turn} />
       <Patch node={node} own={own} reload={reload} />
@@ -156,10 +162,12 @@ function Patch({ node, own, reload }: any) {
   const read = parsed(text);
   const patch = Array.isArray(read) ? read : null;
   const sent = { method: "PATCH", path: own, body: patch, of: own, seen: node };
-  const { fault, busy, send, request, choice } = useSend(sent, () => {
+  const { fault, busy, send, request, choice } = useSend(sent, (answer) => {
     setText("");
-    say("The node is changed.");
     reload();
+    const before: Json = node.body;
+    const act = changed(before, patch ?? [], answer, reload);
+    void done(`Change of ${nameOf(before)}`, "The node is changed.", act);
   });
   return (
     <details>

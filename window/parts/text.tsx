@@ -105,6 +105,8 @@ const RESULTS: Record<string, string> = {
   waived: "⤼",
   skipped: "⤼",
   starting: "◌",
+  accepted: "◔",
+  undone: "↶",
   paused: "■",
   refused: "×",
   ok: "✓",

@@ -1,8 +1,11 @@
 /** Sentences about the results of own acts, and buttons that copy a request as curl, or another text. */
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
-import { get, sendChange, sleep } from "../wire/api";
+import { enter, move } from "../state/acts";
+import { href } from "../state/route";
+import { type Fault, get, sendChange, sleep } from "../wire/api";
 import { curl } from "../wire/curl";
+import { type Json } from "../wire/json";
 import { loginUser } from "../wire/login";
 
 /** Sentences for the live region: results of own acts. */
@@ -14,7 +17,7 @@ export const toasts = signal<Toast[]>([]);
 export type Toast = {
   text: string;
   to?: string;
-  about?: string;
+  about?: string | undefined;
   failed?: boolean;
   seen?: boolean;
   undo?: () => void;
@@ -38,9 +41,6 @@ export function useShown(about: string) {
   }, [about]);
 }
 
-/** @returns the path of the node or the batch that a path below it is about */
-export const aboutOf = (own: string) => own.split("/").slice(0, 4).join("/");
-
 const SHOWN_MS = 8000;
 const MOST_SAID = 4;
 const COPY_MS = 1000;
@@ -52,7 +52,7 @@ let until = 0;
  */
 export function say(text: string, more: Omit<Toast, "text"> = {}) {
   const { about } = more;
-  const seen = !!about && about === showing && !more.undo;
+  const seen = more.seen || (!!about && about === showing && !more.undo);
   const toast = { text, ...more, ...(seen && { seen, to: "" }) };
   const others = toasts.value.filter((other) => other.to && !(about && other.about === about));
   toasts.value = [...others, toast].slice(-MOST_SAID);
@@ -62,29 +62,100 @@ export function say(text: string, more: Omit<Toast, "text"> = {}) {
 
 const UNDO_MS = 5000;
 
+export type Change = Parameters<typeof sendChange>[0];
+
 /**
- * Send a change that has an inverse at once. For some seconds Undo sends the inverse, if nothing else
- * has changed meanwhile.
+ * An act that was done.
+ * @param more `inverse`: for some seconds Undo sends it, if the node or the batch has not changed
+ *   meanwhile; `tag`: its version after the act; null: the inverse is of something that only this act
+ *   has made
  */
-export async function sendAtOnce(
-  text: string,
-  about: string,
-  change: Parameters<typeof sendChange>[0],
-  inverse: Parameters<typeof sendChange>[0],
-  reload?: () => void,
-) {
-  const send = async (request: typeof change, done: string, undo?: (tag: string) => void) => {
+export type Done = {
+  about?: string | undefined;
+  inverse?: Change | null | undefined;
+  tag?: string | null;
+  reload?: (() => void) | undefined;
+};
+
+/** Enter an act that is done, tell it, and offer Undo if it has an inverse. */
+export async function done(title: string, says: string, { about, inverse, tag, reload }: Done) {
+  const id = enter(title, "done", { about, to: about && href(about) });
+  if (!inverse || !about) return say(says, { about });
+  const version =
+    tag === undefined
+      ? await get(about).then(
+          (read) => read.tag,
+          () => "",
+        )
+      : tag;
+  // Without a version nobody knows whether something has changed since.
+  if (version === "") return say(says, { about });
+  const end = () => {
+    clearTimeout(timer);
+    move(id, { undo: undefined });
+    hush((toast) => toast.undo === undo);
+  };
+  const undo = async () => {
+    end();
     try {
-      const { tag } = await sendChange(request);
-      say(done, { about, ...(undo && { undo: () => undo(tag) }) });
-    } catch (fault) {
-      say((fault as Error).message, { about, failed: true });
+      await sendChange({ ...inverse, ...(version && { tag: version }) });
+      move(id, { stage: "undone" });
+      say("Undone.", { about });
+    } catch (error) {
+      const { status, message } = error as Fault;
+      const text = status === 412 ? "It has changed meanwhile." : message;
+      move(id, { text: `Not undone: ${text}` });
+      say(`Not undone: ${text}`, { about, failed: true });
     }
     reload?.();
   };
-  await send(change, text, (tag) => void send({ ...inverse, tag }, "Undone."));
-  const mine = toasts.value.find((toast) => toast.undo && toast.about === about);
-  setTimeout(() => hush((toast) => toast === mine), UNDO_MS);
+  const timer = setTimeout(end, UNDO_MS);
+  move(id, { undo });
+  say(says, { about, undo });
+}
+
+/** Changes whose answers have not come. */
+const sending: Set<string> = new Set();
+
+/**
+ * Send a change that has an inverse at once, for the version that stands now; a second press while it
+ * is sent has no effect.
+ * @param props `about`: what it changes; `inverse`: of the node as it was before, null if it is not known
+ */
+export async function sendAtOnce({
+  title,
+  says,
+  change,
+  inverse,
+  ...more
+}: Omit<Done, "inverse"> & {
+  title: string;
+  says: string;
+  about: string;
+  change: Change;
+  inverse: (before: Json) => Change | null;
+}) {
+  const once = JSON.stringify([change.method, change.path]);
+  if (sending.has(once)) return;
+  sending.add(once);
+  try {
+    const seen = change.tag ? { body: {}, tag: change.tag } : await get(more.about);
+    const answer = await sendChange({ ...change, tag: seen.tag });
+    more.reload?.();
+    await done(title, says, {
+      ...more,
+      inverse: inverse(seen.body),
+      ...(answer.tag && { tag: answer.tag }),
+    });
+  } catch (fault) {
+    const { about } = more;
+    const text = (fault as Error).message;
+    enter(title, "failed", { about, to: href(about), text });
+    say(text, { about, failed: true });
+    more.reload?.();
+  } finally {
+    sending.delete(once);
+  }
 }
 
 /**
@@ -97,13 +168,14 @@ export async function pauseBatch(own: string, reload?: () => void) {
   try {
     const { body, tag } = await get(own);
     if (body.state === "running") {
-      return await sendAtOnce(
-        "The batch is paused.",
-        own,
-        { ...change("pause"), tag },
-        change("resume"),
+      return await sendAtOnce({
+        title: `Pause of ${body.name ?? "a batch"}`,
+        says: "The batch is paused.",
+        about: own,
+        change: { ...change("pause"), tag },
+        inverse: () => change("resume"),
         reload,
-      );
+      });
     }
     say(`The batch is ${body.state} already.`, { about: own });
   } catch (fault) {

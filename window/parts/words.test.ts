@@ -17,7 +17,7 @@ test("sentences of the API have names of nodes and acts of the window", () => {
   expect(wording(`Node ${uuid} is away.`, { uuid, name: "rack1" })).toBe("Node rack1 is away.");
   fleet.nodes.set(uuid, { uuid, name: "rack2" });
   expect(wording(`Node ${uuid} is away.`)).toBe("Node rack2 is away.");
-  expect(wording("End it with DELETE /v1/nodes/x/maintenance.")).toBe('End it by "End maintenance…".');
+  expect(wording("End it with DELETE /v1/nodes/x/maintenance.")).toBe('End it by "End maintenance".');
 });
 
 test("options are kept for a tooltip, and an old result of a batch is no news", () => {

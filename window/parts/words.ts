@@ -136,7 +136,7 @@ export const wording = (text: unknown, node: Record<string, any> = {}): string =
     .replace(/(?<=batch )[\w-]{36} \((.*?)\)/g, "$1")
     .replace(/ \?plan=true shows which\./, ' press "Plan" to see which.')
     .replace(/ Possible (targets )?now: [^.]*\.$/, "") // These are buttons.
-    .replace(/with DELETE \S+maintenance/, 'by "End maintenance…"')
+    .replace(/with DELETE \S+maintenance/, 'by "End maintenance"')
     .replace(/Node \S+ is held \(([\w-]+).*?\): /g, "Held ($1): ")
     .replace(
       /(held \([\w-]+\), which blocks) ([a-z, ]+):/g,

@@ -360,6 +360,7 @@ const EQUALITY: Record<string, Equality> = {
   lessee: text,
   fault: text,
   instance_uuid: text,
+  instance_name: text,
   data_state: text,
   health: text,
   conductor_group: (node, value) => String(node.conductor_group ?? "").toLowerCase() === value.toLowerCase(),

@@ -44,3 +44,17 @@ test("values complete a token, the most frequent first", () => {
   expect(suggestions("x class:C", NODES)).toEqual([{ text: "class:cpu", count: 1 }]);
   expect(suggestions("owner:", NODES)).toEqual([]);
 });
+
+test("after a comma one more state is completed", () => {
+  const nodes = [
+    { provision_state: "available" },
+    { provision_state: "clean wait" },
+    { provision_state: "active" },
+  ];
+  const found = suggestions("state:available,", nodes).map(({ text }) => text);
+  expect(found.sort()).toEqual(["state:available,active", "state:available,clean-wait"]);
+});
+
+test("flags that only the service knows are completed", () => {
+  expect(suggestions("held:", [{}])).toEqual([{ text: "held:true" }, { text: "held:false" }]);
+});

@@ -18,7 +18,18 @@ export const TOKENS: Record<string, string> = {
   health: "health",
   maintenance: "maintenance",
   retired: "retired",
+  held: "held",
+  instance: "instance_name",
+  associated: "associated",
+  description: "description_contains",
+  project: "project",
+  sharded: "sharded",
+  parent: "parent_node",
+  children: "include_children",
 };
+const FLAGS = ["maintenance", "retired", "held", "associated", "sharded", "include_children"];
+/** Arguments that take several values, with commas between them. */
+const LISTS = ["provision_state", "shard"];
 const FAILED = Object.keys(STATES).filter((state) => STATES[state] === "fail");
 
 export interface Suggestion {
@@ -76,24 +87,33 @@ const written = (value: unknown) => String(value).replaceAll(" ", "-");
 
 /**
  * @param nodes that pass the other filters
- * @returns completions of the last word: names of tokens, or the values of one by their numbers
+ * @returns completions of the last word: names of tokens, or the values of one by their numbers; after
+ *   a comma those of one more value
  */
 export function suggestions(text: string, nodes: Iterable<Node>): Suggestion[] {
   const last = /\S*$/.exec(text)?.[0] ?? "";
-  const [, token = "", begin = ""] = TOKEN.exec(last) ?? [];
+  const [, token = "", typed = ""] = TOKEN.exec(last) ?? [];
   const name = argumentOf(token);
+  const before = LISTS.includes(name ?? "") ? (/^.*,/.exec(typed)?.[0] ?? "") : "";
+  const begin = typed.slice(before.length);
   if (!name) {
     const names = Object.keys(TOKENS).filter((word) => last && word.startsWith(last.toLowerCase()));
     return names.map((word) => ({ text: `${word}:` }));
   }
   const counts: Map<string, number> = new Map();
+  const chosen = before.split(",");
   for (const node of nodes) {
     const value = written(node[name] ?? "");
-    if (value.toLowerCase().includes(begin.toLowerCase()) && value)
+    if (value.toLowerCase().includes(begin.toLowerCase()) && value && !chosen.includes(value))
       counts.set(value, (counts.get(value) ?? 0) + 1);
+  }
+  // The list of nodes has no such field: the service answers.
+  if (!counts.size && FLAGS.includes(name)) {
+    const flags = ["true", "false"].filter((flag) => flag.startsWith(begin));
+    return flags.map((flag) => ({ text: `${token}:${flag}` }));
   }
   return [...counts]
     .sort(([value, count], [other, more]) => more - count || value.localeCompare(other))
     .slice(0, MOST)
-    .map(([value, count]) => ({ text: `${token}:${value}`, count }));
+    .map(([value, count]) => ({ text: `${token}:${before}${value}`, count }));
 }

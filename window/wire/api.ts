@@ -302,10 +302,13 @@ export async function sendChange({
   }
 }
 
-/** @returns a function that sends changes: one of which no answer came has the same key the next time */
+/**
+ * @returns a function that sends changes: one of which no answer came has the same key the next time,
+ *   which `keyOf` tells
+ */
 export function keeper() {
   const keys = new Map<string, string>();
-  return async (change: Parameters<typeof sendChange>[0]): Promise<Answer> => {
+  const send = async (change: Parameters<typeof sendChange>[0]): Promise<Answer> => {
     const text = JSON.stringify(change);
     const once = keys.get(text) ?? key();
     keys.set(text, once);
@@ -318,6 +321,8 @@ export function keeper() {
       throw error;
     }
   };
+  const keyOf = (change: Parameters<typeof sendChange>[0]) => keys.get(JSON.stringify(change));
+  return Object.assign(send, { keyOf });
 }
 
 /** @returns the same request may be answered a little later */

@@ -1,0 +1,236 @@
+"""Feedback of acts: the tray, Undo, sentences beside the button, and what is asked before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright import sync_api
+
+from tests.support import service
+from tests.window.acts import confirm, edit, press, to
+from tests.window.conftest import Faults, expect
+
+
+def tray(page: sync_api.Page) -> sync_api.Locator:
+    """Return the tray of the bar."""
+    return page.locator("header .tray")
+
+
+def test_act_is_one_entry_that_moves_to_its_end(page: sync_api.Page, live: service.Service) -> None:
+    live.create("tray-1")
+    edit(live, "tray-1", {"fake_async_steps": ["*"], "fake_step_seconds": 4})
+    page.goto(to(live, "/v1/nodes/tray-1"))
+    expect(tray(page)).to_have_count(0)
+    live.provision("tray-1", "manage", "manageable")
+    press(page, "Provide…")
+    confirm(page, "Provide tray-1", typed="tray-1")
+    expect(tray(page).locator("summary")).to_have_text("1 running")
+    tray(page).locator("summary").click()
+    entries = tray(page).get_by_role("list", name="Your acts").get_by_role("listitem")
+    expect(entries).to_have_count(1)
+    expect(entries.first).to_have_class("running")
+    expect(entries.first).to_contain_text("Provide of tray-1")
+    expect(entries.first).to_have_class("done")
+    expect(tray(page).locator("summary")).to_have_text("1 done")
+    tray(page).get_by_role("button", name="Clear what has ended").click()
+    expect(tray(page)).to_have_count(0)
+
+
+def test_act_that_fails_is_counted_and_says_why(page: sync_api.Page, live: service.Service) -> None:
+    live.create("tray-2", driver_info={"fake_fail_steps": {"deploy.erase_devices": "disk 7"}})
+    live.provision("tray-2", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/tray-2"))
+    press(page, "Provide…")
+    confirm(page, "Provide tray-2", typed="tray-2")
+    expect(tray(page).locator("summary")).to_have_text("1 failed")
+    expect(tray(page)).to_have_class(re.compile("failed"))
+    tray(page).locator("summary").click()
+    expect(tray(page).get_by_role("listitem")).to_contain_text("disk 7")
+
+
+def test_power_is_followed_to_its_end(page: sync_api.Page, live: service.Service) -> None:
+    live.create("tray-3")
+    live.provision("tray-3", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/tray-3"))
+    press(page, "Power on…")
+    confirm(page, "Power on tray-3")
+    expect(tray(page).locator("summary")).to_have_text("1 done")
+
+
+def hold(page: sync_api.Page) -> None:
+    press(page, "Hold…")
+    page.get_by_role("dialog").get_by_label("Reason").fill("a loud fan")
+    confirm(page, page.get_by_role("dialog").locator("footer .primary").inner_text())
+
+
+def maintain(page: sync_api.Page) -> None:
+    press(page, "Maintenance…")
+    confirm(page, "Set maintenance")
+
+
+def mark(page: sync_api.Page) -> None:
+    page.goto(page.url.split("?")[0] + "?~tab=fields")
+    form = page.get_by_role("form", name="Traits")
+    form.get_by_label("Trait").fill("CUSTOM_A")
+    form.get_by_role("button", name="Add the trait").click()
+
+
+def change(page: sync_api.Page) -> None:
+    page.goto(page.url.split("?")[0] + "?~tab=fields")
+    page.get_by_role("button", name="Change settings…").click()
+    page.get_by_role("dialog").get_by_label("Owner").fill("team-b")
+    page.get_by_role("button", name="Review 1 change").click()
+    confirm(page, "Save")
+
+
+ACTS = [hold, maintain, mark, change]
+
+
+def state_of(live: service.Service, name: str) -> list[object]:
+    """Return what the acts change."""
+    node = live.get(f"/v1/nodes/{name}")
+    holds = live.get(f"/v1/nodes/{name}/holds")["holds"]
+    return [len(holds), node["maintenance"], node["traits"], node["owner"]]
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_undo_sends_the_inverse(
+    page: sync_api.Page, live: service.Service, act: Callable[[sync_api.Page], None]
+) -> None:
+    name = f"undo-{act.__name__}"
+    live.create(name)
+    before = state_of(live, name)
+    page.goto(to(live, f"/v1/nodes/{name}"))
+    act(page)
+    undo = page.locator(".live").get_by_role("button", name="Undo")
+    undo.wait_for()
+    assert state_of(live, name) != before
+    undo.click()
+    page.locator(".live").get_by_text("Undone.").wait_for(state="attached")
+    assert state_of(live, name) == before
+    tray(page).locator("summary").click()
+    expect(tray(page).get_by_role("listitem")).to_have_class("undone")
+
+
+@pytest.mark.parametrize("act", [maintain, mark, change])
+def test_undo_leaves_a_node_that_another_user_has_changed(
+    page: sync_api.Page,
+    live: service.Service,
+    faults: Faults,
+    act: Callable[[sync_api.Page], None],
+) -> None:
+    faults.allow("412")
+    name = f"both-{act.__name__}"
+    live.create(name)
+    page.goto(to(live, f"/v1/nodes/{name}"))
+    act(page)
+    undo = page.locator(".live").get_by_role("button", name="Undo")
+    undo.wait_for()
+    patch = [{"op": "add", "path": "/extra/by", "value": "another"}]
+    assert live.ask("PATCH", f"/v1/nodes/{name}", patch).status_code == 200
+    mine = state_of(live, name)
+    undo.click()
+    told = page.locator(".live").get_by_text("Not undone: It has changed meanwhile.")
+    told.wait_for(state="attached")
+    assert state_of(live, name) == mine
+
+
+def test_undo_is_offered_for_five_seconds(page: sync_api.Page, live: service.Service) -> None:
+    live.create("late-5")
+    page.goto(to(live, "/v1/nodes/late-5"))
+    maintain(page)
+    undo = page.get_by_role("button", name="Undo", exact=True)
+    undo.first.wait_for()
+    expect(undo).to_have_count(0)
+    assert live.get("/v1/nodes/late-5")["maintenance"]
+
+
+def test_end_of_maintenance_and_retirement_are_sent_at_once(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("once-1")
+    body = {"reason": "a loud fan"}
+    assert live.ask("PUT", "/v1/nodes/once-1/maintenance", body).status_code == 202
+    page.goto(to(live, "/v1/nodes/once-1"))
+    press(page, "End maintenance")
+    page.locator(".live").get_by_role("button", name="Undo").click()
+    page.locator(".live").get_by_text("Undone.").wait_for(state="attached")
+    assert live.get("/v1/nodes/once-1")["maintenance_reason"] == "a loud fan"
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Pages, nodes and verbs").fill("retire once-1")
+    page.get_by_role("option", name="Retire once-1").click()
+    page.locator(".live").get_by_text("once-1 is retired.").wait_for(state="attached")
+    assert live.get("/v1/nodes/once-1")["retired"]
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_sentence_stands_beside_the_button_that_was_pressed(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto(to(live, "/v1/nodes"))
+    button = page.get_by_role("button", name="Copy as curl").first
+    button.click()
+    said = page.locator(".live")
+    said.get_by_text("Copied.").wait_for()
+    place, of = said.bounding_box(), button.bounding_box()
+    assert place is not None
+    assert of is not None
+    assert 0 <= place["y"] - of["y"] - of["height"] < 24
+    assert place["x"] <= of["x"]
+
+
+def test_double_press_of_add_sends_one_request(page: sync_api.Page, live: service.Service) -> None:
+    uuid = live.create("twice-1")
+    page.goto(to(live, "/v1/nodes/twice-1/ports"))
+    form = page.get_by_role("form", name="New port")
+    form.get_by_label("MAC address").fill("52:54:00:00:00:77")
+    keys: list[str] = []
+
+    def note(asked: sync_api.Request) -> None:
+        if asked.method == "POST":
+            keys.append(asked.headers["idempotency-key"])
+
+    page.on("request", note)
+    form.get_by_role("button", name="Add the port").dblclick()
+    page.get_by_role("region", name="Ports").last.get_by_text("52:54:00:00:00:77").wait_for()
+    assert len(set(keys)) == 1
+    assert len(live.get(f"/v1/ports?node={uuid}")["ports"]) == 1
+
+
+def test_erased_node_is_erased_again_by_one_press(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("free-1")
+    live.provision("free-1", "manage", "manageable")
+    body = {"data_state": "clean", "reason": "a new disk"}
+    assert live.ask("PUT", "/v1/nodes/free-1/data_state", body).status_code < 300
+    page.goto(to(live, "/v1/nodes/free-1"))
+    press(page, "Provide…")
+    dialog = page.get_by_role("dialog")
+    button = dialog.get_by_role("button", name="Provide free-1", exact=True)
+    expect(button).to_be_enabled()
+    expect(dialog.get_by_label("Type the name of the node")).to_have_count(0)
+
+
+def test_port_is_changed_by_a_form(page: sync_api.Page, live: service.Service) -> None:
+    uuid = live.create("port-1")
+    body = {"node_uuid": uuid, "address": "52:54:00:00:00:78", "pxe_enabled": True}
+    port = live.ask("POST", "/v1/ports", body).json()["uuid"]
+    page.goto(to(live, "/v1/nodes/port-1/ports"))
+    page.get_by_role("button", name="Change…").click()
+    dialog = page.get_by_role("dialog", name="Port 52:54:00:00:00:78")
+    save = dialog.get_by_role("button", name="Save")
+    expect(save).to_be_disabled()
+    dialog.get_by_label("The machine may boot from this card").uncheck()
+    dialog.get_by_label("Switch, its MAC address").fill("00:11:22:33:44:55")
+    dialog.get_by_label("Port of the switch").fill("Eth7")
+    save.click()
+    dialog.wait_for(state="detached")
+    found = live.get(f"/v1/ports/{port}")
+    assert found["pxe_enabled"] is False
+    assert found["local_link_connection"] == {"switch_id": "00:11:22:33:44:55", "port_id": "Eth7"}
+    row_of = page.get_by_role("region", name="Ports").last.get_by_role("row").last
+    expect(row_of).to_contain_text("00:11:22:33:44:55")

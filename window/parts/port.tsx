@@ -1,0 +1,74 @@
+/** The dialog that changes a port of a node. */
+import { useState } from "preact/hooks";
+import { path } from "../state/route";
+import { type Json, withValue } from "../wire/json";
+import { Checkbox, Field, typed } from "./fields";
+import { ActForm, useSend } from "./form";
+import { operations } from "./settings";
+import { done } from "./toasts";
+
+const TEXTS: Record<string, string> = { name: "Name", physical_network: "Physical network" };
+/** Of the port of the switch, as neighbours tell it. */
+const SWITCH: Record<string, string> = {
+  switch_id: "Switch, its MAC address",
+  port_id: "Port of the switch",
+  switch_info: "Name of the switch",
+};
+
+/** @returns the operations that make a port like the form; its switch is one field */
+export function portPatch(port: Json, now: Json): Json[] {
+  const { local_link_connection: link = {}, ...fields } = now;
+  const before = Object.fromEntries(Object.keys(fields).map((name) => [name, port[name] ?? ""]));
+  const known = port.local_link_connection ?? {};
+  const same = JSON.stringify(Object.entries(known).sort()) === JSON.stringify(Object.entries(link).sort());
+  const moved = same ? [] : [{ op: "add", path: "/local_link_connection", value: link }];
+  return [...operations("", before, fields), ...moved];
+}
+
+/** @param props `about`: the path of its node */
+export function PortForm({ port, about, reload }: { port: Json; about: string; reload: () => void }) {
+  const [now, setNow] = useState<Json>({
+    pxe_enabled: port.pxe_enabled,
+    name: port.name ?? "",
+    physical_network: port.physical_network ?? "",
+    local_link_connection: port.local_link_connection ?? {},
+  });
+  const patch = portPatch(port, now);
+  const title = `Port ${port.address}`;
+  const sending = useSend({ method: "PATCH", path: path("ports", port.uuid), body: patch }, () => {
+    reload();
+    void done(title, "The port is changed.", { about });
+  });
+  const link: Json = now.local_link_connection;
+  const put = (name: string, text: string) =>
+    setNow({ ...now, local_link_connection: withValue(link, name, text.trim()) });
+  return (
+    <ActForm {...sending} title={title} button="Save" ready={patch.length > 0}>
+      <Checkbox
+        label="The machine may boot from this card (PXE)."
+        on={now.pxe_enabled}
+        onChange={(pxe_enabled) => setNow({ ...now, pxe_enabled })}
+      />
+      <div class="form-grid">
+        {Object.entries(TEXTS).map(([name, label]) => (
+          <Field
+            key={name}
+            label={label}
+            autocomplete="off"
+            value={now[name]}
+            onInput={typed((text) => setNow({ ...now, [name]: text }))}
+          />
+        ))}
+        {Object.entries(SWITCH).map(([name, label]) => (
+          <Field
+            key={name}
+            label={label}
+            autocomplete="off"
+            value={link[name] ?? ""}
+            onInput={typed((text) => put(name, text))}
+          />
+        ))}
+      </div>
+    </ActForm>
+  );
+}
