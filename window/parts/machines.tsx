@@ -317,8 +317,10 @@ function Columns({
     const others = columns.map((other) => (other === name ? "" : other));
     onChange({ ...sheet, columns: others.with(at, name) });
   };
+  // A machine that the user calls a head may have a password anywhere.
+  const named = head && hasHead(rows, fields);
   const title = (at: number) => {
-    const name = head ? visible(rows[0]?.[at] ?? "").slice(0, LONGEST_HEAD) : "";
+    const name = named ? visible(rows[0]?.[at] ?? "").slice(0, LONGEST_HEAD) : "";
     return name || `column ${at + 1}`;
   };
   const unused = columns.filter((name) => !name).length;

@@ -5,6 +5,7 @@ import { type Enrolling, type Machine } from "../state/enrolling";
 import { ofBmc } from "../state/machine";
 import { href, path } from "../state/route";
 import { type Field as Kind, type Goal, GOALS, type Values } from "../state/sheet";
+import { withoutSecrets } from "../wire/curl";
 import { hiding, typed } from "./fields";
 import { bdi, Result, State } from "./text";
 import { visible } from "./words";
@@ -93,6 +94,8 @@ function Row({
     failed: [again, correct, discard],
   };
   const label = `Row ${number}`;
+  /** A value without the password that an address may have. */
+  const open = (name: string) => withoutSecrets(values[name], name, () => HIDDEN);
   return (
     <>
       <tr data-stage={stage}>
@@ -110,7 +113,7 @@ function Row({
             {typing ? (
               <input
                 aria-label={`${label}: ${title}`}
-                {...hiding(hidden)}
+                {...hiding(hidden || open(name) !== values[name])}
                 value={typing[name] ?? ""}
                 onKeyDown={onKey}
                 onInput={typed((value) => setTyping({ ...typing, [name]: value }))}
@@ -118,7 +121,7 @@ function Row({
             ) : hidden ? (
               values[name] && HIDDEN
             ) : (
-              values[name] && bdi(values[name])
+              values[name] && bdi(open(name))
             )}
           </td>
         ))}

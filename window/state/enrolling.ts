@@ -1,6 +1,6 @@
 /** A table of machines that are enrolled: created, checked, and taken further, some at a time. */
 import { signal, type Signal } from "@preact/signals";
-import { answered, Fault, get, keeper, passing, sleep } from "../wire/api";
+import { answered, Fault, get, keeper, passing, type sendChange, sleep } from "../wire/api";
 import { type Json } from "../wire/json";
 import { type Check, examine, ofBmc, requestOf, setPorts, whenFree } from "./machine";
 import { path } from "./route";
@@ -85,7 +85,7 @@ export class Enrolling {
   moved = signal(0);
   known = nobody();
   #way: Way = { driver: "", infoOf: () => ({}), faultOf: () => "" };
-  #send = keeper();
+  #keep = keeper();
   #queue: Signal<Machine>[] = [];
   #running = 0;
   #stopped = false;
@@ -171,6 +171,15 @@ export class Enrolling {
     for (const end of this.#watched.values()) end({ gone: true });
     this.#watched.clear();
   }
+
+  /** Send a change, none after the end: a node that is on its way is not erased behind the user's back. */
+  #send = (change: Parameters<typeof sendChange>[0]) => {
+    const goesOn = () => {
+      if (this.#stopped) throw new Fault("The table is closed.");
+    };
+    goesOn();
+    return this.#keep({ ...change, onWait: goesOn });
+  };
 
   async discard(row: Signal<Machine>) {
     const { made, tried, uuid } = row.value;
@@ -288,6 +297,7 @@ export class Enrolling {
 
   /** @returns the node when no conductor works on it */
   async #settled(row: Signal<Machine>): Promise<Json> {
+    if (this.#stopped) throw new Fault("The table is closed.");
     const node = await new Promise<Json>((resolve) => {
       this.#watched.set(row, resolve);
       if (this.#watched.size === 1) void this.#watch();

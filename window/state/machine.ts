@@ -1,5 +1,5 @@
 /** Requests that make a machine and check it, and the machines that exist. */
-import { type Fault, get, type keeper, pages, sleep } from "../wire/api";
+import { type Answer, type Fault, get, pages, type sendChange, sleep } from "../wire/api";
 import { type Answers } from "../wire/documents";
 import { type Json } from "../wire/json";
 import { path } from "./route";
@@ -7,7 +7,7 @@ import { bmcOf, know, type Known, macsOf, nobody } from "./sheet";
 
 export type Check = Answers["/v1/doctor"]["checks"][number];
 
-type Send = ReturnType<typeof keeper>;
+type Send = (change: Parameters<typeof sendChange>[0]) => Promise<Answer>;
 
 /**
  * @param made its UUID if the node exists
@@ -55,6 +55,7 @@ export async function whenFree<Result>(
       if (status !== 503 || stopped()) throw error;
       onBusy(message);
       await sleep(retryAfter * 1000 || FULL_MS);
+      if (stopped()) throw error;
     }
   }
 }

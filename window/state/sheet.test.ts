@@ -113,6 +113,11 @@ test.each([
   ["rack1-01,gpu", false],
   ["user,10.0.0.1", false],
   ["name,rack,height", true],
+  ["host;bmc;rack", true],
+  ["rack1-01,bmc-01.lab,root,password", false],
+  ["rack1-01,bmc-01.lab,user,password", false],
+  ["server,bmc-01.lab,root,s3cret", false],
+  ["", false],
 ])("%s is a head: %s", (text, expected) => {
   expect(hasHead(cells(text), REDFISH)).toBe(expected);
 });

@@ -144,7 +144,7 @@ const plain = (text: string) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, ""
 function fieldOf(head: string, fields: Field[]): Field | undefined {
   const word = plain(head);
   if (!word) return undefined;
-  const same = fields.find(({ name, label }) => word === plain(name) || word === plain(label));
+  const same = fields.find((field) => isName(head, [field]));
   if (same) return same;
   for (const [field, words] of Object.entries(WORDS)) {
     if (!words.split(" ").includes(word)) continue;
@@ -162,12 +162,22 @@ function fieldOf(head: string, fields: Field[]): Field | undefined {
 const MAC = /^([\da-f]{2}[:-]){5}[\da-f]{2}$|^[\da-f]{4}\.[\da-f]{4}\.[\da-f]{4}$|^[\da-f]{12}$/i;
 const ADDRESS = /^https?:\/\/|^\d+\.\d+\.\d+\.\d+(:\d+)?$|^\[?[\da-f]*:[\da-f:]+\]?$/i;
 
-/** @returns whether the first row has the names of columns */
+/** @returns whether a cell is the whole name of a field */
+const isName = (cell: string, fields: Field[]) =>
+  fields.some(({ name, label }) => plain(cell) === plain(name) || plain(cell) === plain(label));
+
+/**
+ * One cell may be another word for a field by chance, as users and passwords often are: a machine that is
+ * taken for names would be lost, and its password be the title of a column.
+ * @returns whether the first row has the names of columns
+ */
 export function hasHead(rows: string[][], fields: Field[]): boolean {
-  const [first = []] = rows;
-  const named = first.some((cell) => fieldOf(cell, fields));
-  const isData = first.some((cell) => MAC.test(cell.trim()) || ADDRESS.test(cell.trim()));
-  return named && !isData;
+  const first = (rows[0] ?? []).map((cell) => cell.trim()).filter(Boolean);
+  if (first.some((cell) => MAC.test(cell) || ADDRESS.test(cell))) return false;
+  if (first.some((cell) => isName(cell, fields))) return true;
+  const named = first.flatMap((cell) => fieldOf(cell, fields) ?? []);
+  const isLogin = ({ name, secret: hidden }: Field) => hidden || name.endsWith("_username");
+  return named.length >= Math.min(2, first.length) && !named.every(isLogin);
 }
 
 /**

@@ -1,0 +1,88 @@
+import { afterEach, expect, test, vi } from "vitest";
+import { Enrolling } from "./enrolling";
+
+type Sent = { method: string; url: string; headers: Record<string, string>; body: any };
+
+const JSON_TYPE = { "Content-Type": "application/json", "X-OpenStack-Request-Id": "req-1", ETag: '"7"' };
+const answer = (body: unknown, status = 200) =>
+  new Response(JSON.stringify(body), { status, headers: JSON_TYPE });
+
+/**
+ * A service with one node, whose work ends at once.
+ * @param first answers some requests otherwise
+ * @returns changes that were sent, and the node
+ */
+function serve(first: (sent: Sent) => Promise<Response> | undefined = () => undefined) {
+  const changes: Sent[] = [];
+  const node: any = { provision_state: "enroll", target_provision_state: null, last_error: null };
+  const after: Record<string, string> = { manage: "manageable", provide: "available" };
+  vi.stubGlobal("fetch", async (url: string, { method = "GET", headers, body }: any = {}) => {
+    const sent = { method, url, headers, body: body && JSON.parse(body) };
+    if (method !== "GET") changes.push(sent);
+    const other = first(sent);
+    if (other) return await other;
+    if (method === "POST") Object.assign(node, sent.body);
+    if (method === "PUT") node.provision_state = after[sent.body.target];
+    if (url.includes("/doctor")) return answer({ checks: [] });
+    return answer(url.includes("?uuid=") ? { nodes: [node] } : node, method === "PUT" ? 202 : 200);
+  });
+  return { changes, node };
+}
+
+/** Where a change was sent to, and what it asks. */
+const said = ({ method, body }: Sent) => (method === "PUT" ? body.target : method);
+
+function table(goal: "enroll" | "manage" | "available") {
+  const work = new Enrolling();
+  work.load([{ name: "r1", redfish_address: "bmc1", redfish_password: "pw" }], () => goal);
+  const infoOf = ({ name: _, ...info }: Record<string, string>) => info;
+  work.judge({ driver: "redfish", infoOf, faultOf: () => "" });
+  return { work, row: work.rows.value[0]! };
+}
+
+const soon = { timeout: 5000, interval: 20 };
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
+});
+
+test("a machine is taken as far as its row says", async () => {
+  const { changes } = serve();
+  const { work, row } = table("available");
+  work.start();
+  await vi.waitFor(() => expect(row.value.stage).toBe("done"), soon);
+  expect(changes.map(said)).toEqual(["POST", "manage", "provide"]);
+});
+
+test("a table that closes while the service is asked to manage erases nothing", async () => {
+  let managed: (response: Response) => void = () => undefined;
+  const { changes, node } = serve(({ method, body }) =>
+    method === "PUT" && body.target === "manage" ? new Promise((resolve) => (managed = resolve)) : undefined,
+  );
+  const { work } = table("available");
+  work.start();
+  await vi.waitFor(() => expect(changes.map(said)).toEqual(["POST", "manage"]), soon);
+  vi.useFakeTimers();
+  work.stop();
+  node.provision_state = "manageable";
+  managed(answer(null, 202));
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(changes.map(said)).toEqual(["POST", "manage"]);
+});
+
+test("a table that closes while the service is too busy sends nothing more", async () => {
+  const { changes } = serve(({ method }) =>
+    method === "PUT" ? Promise.resolve(answer({ faultstring: "Too busy." }, 503)) : undefined,
+  );
+  vi.useFakeTimers();
+  const { work, row } = table("available");
+  work.start();
+  // After the tries of one request, the table waits before the next one.
+  await vi.advanceTimersByTimeAsync(4000);
+  expect(row.value.text).toBe("Too busy.");
+  const before = changes.length;
+  work.stop();
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(changes).toHaveLength(before);
+});
