@@ -487,8 +487,7 @@ class NodeHeld(Conflict):
     """A hold forbids the operation until an operator ends it, so retrying is of no use."""
 
     text = (
-        "Node {node} is held ({about}): {reason}. It blocks {block}, and so {operation}. End the "
-        "hold with DELETE /v1/nodes/{node}/holds/{hold} first."
+        "Node {node} is held ({about}): {reason}. It blocks {block}, and so {operation}. {advice}"
     )
 
 

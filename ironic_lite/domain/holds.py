@@ -193,6 +193,11 @@ def refusal(
                 reason=(hold.reason or _HIDDEN).rstrip("."),
                 block=str(block),
                 operation=said,
+                advice=(
+                    errors.TrialImport().message
+                    if hold.kind == TRIAL
+                    else f"End the hold with DELETE /v1/nodes/{node_uuid}/holds/{hold.uuid} first."
+                ),
             )
     return None
 

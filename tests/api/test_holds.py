@@ -86,6 +86,20 @@ def test_policy_file_restricts_a_kind(ruled: Ruled, add_node: AddNode) -> None: 
     assert (refused.status, rule in refused.text) == (403, True)
     assert manager.post(path, {"kind": "hardware", "reason": "fan 3"}).status == 201
     assert callers("admin").post(path, BODY).status == 201
+    many = callers("member").post("/v1/holds", {**BODY, "all": True})
+    assert (many.status, rule in many.text) == (403, True)
+    assert callers("admin").post("/v1/holds", {**BODY, "all": True}).status == 200
+
+
+def test_policy_file_restricts_the_end_of_many(ruled: Ruled, add_node: AddNode) -> None:  # noqa: F811
+    rule = "baremetal:node:hold:delete"
+    callers = ruled(f'"{rule}": "role:admin and system_scope:all"\n')
+    add_node()
+    body = {**BODY, "all": True}
+    assert callers("member").post("/v1/holds", body).status == 200
+    refused = callers("member").post("/v1/holds/end", body)
+    assert (refused.status, rule in refused.text) == (403, True)
+    assert callers("admin").post("/v1/holds/end", body).json["ended"] == 1
 
 
 def test_documents_of_nodes_do_not_change(callers: Callers, node: dict[str, Any]) -> None:

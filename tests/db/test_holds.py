@@ -228,3 +228,31 @@ def test_hold_set_at_the_same_time_keeps_the_node(server_database: Database) -> 
     setter.join(30)
     assert rig.get(node)["uuid"] == node
     rig.bury()
+
+
+def test_two_requests_at_once_hold_a_node_once(database: Database, node: str) -> None:
+    locked, failed = threading.Event(), []
+
+    def begin(conn: Connection) -> None:
+        such = {"kind": "observe", "until": None}
+        found = holds.without(conn, such, {}, columns=("uuid",), limit=10)
+        locked.set()
+        time.sleep(1)  # the other transaction waits for the row meanwhile
+        for one in found:
+            about = {"kind": "observe", "reason": "x", "blocks": "machine"}
+            row = {"uuid": str(uuid.uuid4()), "node_uuid": one["uuid"], "created_at": clock.now()}
+            holds.add_all(conn, [{**row, **about}])
+
+    def second() -> None:
+        locked.wait(60)
+        try:
+            database.write(begin)
+        except Exception as why:
+            failed.append(why)
+
+    other = threading.Thread(target=second)
+    other.start()
+    database.write(begin)
+    other.join(60)
+    assert failed == []
+    assert len(held(database, node)) == 1

@@ -263,7 +263,42 @@ def test_node_whose_power_is_unknown_is_left(operator: Operator) -> None:
     assert [(n["uuid"], n["name"], n["code"]) for n in left] == [(silent, "n0", "PowerUnread")]
     assert left[0]["text"].endswith("GET /v1/doctor?node=n0 says why.")
     assert operator.api.get(f"/v1/nodes/{good}/holds").json["holds"] == []
-    assert operator.api.delete(f"/v1/nodes/{silent}/holds/{hold['uuid']}?unread=true").status == 204
+    path = f"/v1/nodes/{silent}/holds/{hold['uuid']}"
+    assert operator.api.delete(f"{path}?unread=true").status == 204
+    assert operator.api.delete(path).status == 204, "it has ended"
+
+
+def test_repeated_release_names_some_of_the_nodes_that_are_left(operator: Operator) -> None:
+    for number in range(120):
+        operator.rig.node(name=f"silent-{number:03}", power_state=None)
+    observe(operator)
+    body = {"kind": "observe", "reason": "x" * 9, "all": True}
+    first, again = (
+        operator.api.post("/v1/holds/end", body, headers={"Idempotency-Key": "k"}).json
+        for _ in range(2)
+    )
+    assert (first["left"], len(first["nodes"])) == (120, 120)
+    assert again == {**first, "nodes": first["nodes"][:20]}
+
+
+def test_observing_has_no_end_of_its_own(operator: Operator) -> None:
+    of = operator.enroll("manageable")
+    body = {"kind": "observe", "reason": "x", "until": "2037-01-01T00:00:00Z"}
+    answer = operator.api.post(f"/v1/nodes/{of}/holds", body)
+    assert (answer.status, "until" in answer.text) == (400, True)
+    soon = {"kind": "freeze", "reason": "x", "until": "2037-01-01T00:00:00Z"}
+    assert operator.api.post(f"/v1/nodes/{of}/holds", soon).status == 201
+    freeze = {"kind": "freeze", "reason": "x", "all": True}
+    assert operator.api.post("/v1/holds", freeze).json["held"] == 1, "it goes on after the other"
+
+
+def test_ramdisk_of_an_observed_node_gets_no_token(serve: Serve) -> None:
+    operator = serve(api__restrict_lookup=False)
+    of, other = (operator.enroll("manageable") for _ in range(2))
+    observe(operator, of)
+    assert operator.api.get(f"/v1/lookup?node_uuid={of}").status == 404
+    assert operator.api.get(f"/v1/lookup?node_uuid={other}").status == 200
+    assert operator.rig.get(of)["driver_internal_info"].get("agent_secret_token") is None
 
 
 BAD: dict[str, tuple[Any, int, str]] = {
@@ -273,7 +308,7 @@ BAD: dict[str, tuple[Any, int, str]] = {
     "no reason": ({"kind": "observe", "all": True}, 400, "reason"),
     "limit": ({"kind": "observe", "reason": "x", "all": True, "limit": 1001}, 400, "limit"),
     "no nodes": ({"kind": "observe", "reason": "x", "nodes": []}, 400, "nodes"),
-    "no blocks of its own": ({"kind": "audit", "reason": "x", "all": True}, 400, "blocks"),
+    "no blocks of its own": ({"kind": "audit", "reason": "x", "all": True}, 400, "kind"),
     "trial": ({"kind": "trial", "reason": "x", "all": True}, 400, "kind"),
 }
 

@@ -80,6 +80,9 @@ def read_body(body: Any) -> Json:
         raise errors.InvalidParameter(path="kind", reason=reason)
     reason = rules.text(body["reason"].strip(), "reason", least=1, length=_LONGEST)
     until = body.get("until")
+    if until is not None and body["kind"] == holds.OBSERVE:
+        text = "a hold of the kind observe ends by request alone; leave until out"
+        raise errors.InvalidParameter(path="until", reason=text)
     return {
         "kind": body["kind"],
         "reason": reason,
@@ -103,7 +106,7 @@ def _read_end(text: str) -> datetime.datetime:
 
 
 MANY = "baremetal:hold:many"
-_CREATE = "baremetal:node:hold:create"
+_CREATE, _DELETE = "baremetal:node:hold:create", "baremetal:node:hold:delete"
 _NODE = ("uuid", *history.STANDING, *masking.TEXT_FIELDS)
 
 
@@ -198,13 +201,15 @@ class Holds(expose.Controller):
             if reason:
                 ended["end_reason"] = masking.mask_of_node(standing, prose=True)(reason)
             row = hold_rows.get(conn, node["uuid"], known)
+            if holds.document(row, at)["ended_at"] is not None:
+                return
             if row["kind"] == holds.TRIAL:
                 raise errors.TrialImport
             if row["kind"] == holds.OBSERVE:
                 request.access.demand(MANY)
                 if not unread and hold_rows.is_unread(conn, node["uuid"]):
                     raise errors.PowerUnread(node=node["uuid"])
-            if holds.document(row, at)["ended_at"] is None and hold_rows.end(conn, known, ended):
+            if hold_rows.end(conn, known, ended):
                 why = {**row, "reason": ended["end_reason"]}
                 events.add(conn, [_event(request, "hold_ended", why, standing)])
 
@@ -215,7 +220,12 @@ class Holds(expose.Controller):
         """Hold nodes that have no hold of this kind in force, by one transaction."""
         shapes.check("holds", request.json, "", "Schema error for holds")
         where, limit = self._selection(request)
+        if request.json["kind"] not in holds.KINDS:
+            reason = f"a request for many nodes takes the kinds {', '.join(holds.KINDS)}"
+            raise errors.InvalidParameter(path="kind", reason=reason)
         given = read_body({name: request.json[name] for name in ("kind", "reason")})
+        for rule in (_CREATE, *request.access.written([f"{_CREATE}:{given['kind']}"])):
+            request.access.demand(rule)
         same: Json = {
             **dict.fromkeys(hold_rows.COLUMNS[1:]),
             **given,
@@ -225,8 +235,8 @@ class Holds(expose.Controller):
         }
 
         def write(conn: Connection) -> Json:
-            such = {"kind": same["kind"]}
-            found = hold_rows.without(conn, such, where, columns=_NODE, limit=limit + 1)
+            such = {"kind": same["kind"], "until": None}
+            found = hold_rows.without(conn, such, where, columns=_NODE, limit=limit)
             rows = [
                 {
                     **same,
@@ -234,13 +244,14 @@ class Holds(expose.Controller):
                     "node_uuid": node["uuid"],
                     "reason": masking.mask_of_node(node, prose=True)(same["reason"]),
                 }
-                for node in found[:limit]
+                for node in found
             ]
             if rows:
                 hold_rows.add_all(conn, rows)
-                pairs = zip(rows, found, strict=False)
+                pairs = zip(rows, found, strict=True)
                 events.add(conn, [_event(request, "hold_added", *pair) for pair in pairs])
-            return {"held": len(rows), "left": 0, "more": len(found) > limit}
+            more = hold_rows.without(conn, such, where, columns=("uuid",), limit=1)
+            return {"held": len(rows), "left": 0, "more": bool(more)}
 
         return idempotency.write_change(self.service, request, write)
 
@@ -253,6 +264,7 @@ class Holds(expose.Controller):
         body = request.json
         shapes.check("holds_end", body, "", "Schema error for the end of holds")
         where, limit = self._selection(request)
+        request.access.demand(_DELETE)
         if body["kind"] == holds.TRIAL:
             raise errors.TrialImport
         reason = rules.text(body["reason"].strip(), "reason", least=1, length=_LONGEST)
@@ -277,7 +289,9 @@ class Holds(expose.Controller):
                 "nodes": [_left_node(node) for _, node in left],
             }
 
-        return idempotency.write_change(self.service, request, write)
+        answer = idempotency.write_change(self.service, request, write)
+        request.call.notes[idempotency.UNSHOWN] = {**answer, "nodes": answer["nodes"][:_SHOWN]}
+        return answer
 
     def _selection(self, request: Request) -> tuple[Json, int]:
         """Return the condition of the nodes that a request for many names, and its limit.
@@ -298,6 +312,8 @@ class Holds(expose.Controller):
         return where, body.get("limit", shapes.MOST_HELD)
 
 
+_SHOWN = 20
+"""Nodes that a repetition names of those that are left."""
 _SELECTIONS = ("all", "conductor_group", "nodes")
 _NEEDED = ("uuid", "blocks", "until", "ended_at", *holds.PROJECTS)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import hmac
+import logging
 
 from ironic_lite import errors
 from ironic_lite.conductor.engine.notes import Notes
 from ironic_lite.conductor.engine.task import Task
-from ironic_lite.conductor.flows import inspect
+from ironic_lite.conductor.flows import admission, inspect
 from ironic_lite.conductor.flows.activities import (
     end_in_maintenance,
     in_timed_wait,
@@ -21,11 +22,13 @@ from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
 from ironic_lite.core.slots import Slots
 from ironic_lite.db.queries import nodes
-from ironic_lite.domain import node_locks, states
+from ironic_lite.domain import holds, node_locks, states
 from ironic_lite.domain.states import State
 from ironic_lite.drivers.agent import ramdisk
 from ironic_lite.images import boot_requests
 from ironic_lite.rpc import contract
+
+LOG = logging.getLogger(__name__)
 
 MOST_WAIT = 16
 """Limit of agent calls that wait for locks at once: a quarter of the threads that answer calls."""
@@ -164,10 +167,17 @@ def _answer_lookup(task: Task) -> Json:
 
 
 def _token_for_agent(task: Task) -> Json:
-    """Return the token and whether it is new; the caller saves the node."""
+    """Return the token and whether it is new; the caller saves the node.
+
+    :raises errors.NodeNotFound: the machine of a node at rest is only looked at.
+    """
     known = task.notes.token
     if known is not None:
         return {"agent_token": known, "fresh": False}
+    at_rest = states.kind(task.state) in (states.Kind.STABLE, states.Kind.FAIL)
+    if at_rest and task.held is not None and any(admission.of_holds(task, holds.ORDER, "lookup")):
+        LOG.info("Node %s: its ramdisk gets no token, the node is only observed", task.node.uuid)
+        raise errors.NodeNotFound(node=task.node.uuid)
     ramdisk.note_lookup(task)
     return {"agent_token": task.notes.new_token(), "fresh": True}
 

@@ -78,7 +78,7 @@ def restore(task: Task) -> None:
     try:
         console.start_console(task)
     except Exception as why:  # drivers may raise anything
-        if isinstance(why, errors.Error) and why.retryable:
+        if isinstance(why, errors.NodeHeld) or (isinstance(why, errors.Error) and why.retryable):
             raise
         LOG.warning("Node %s: its console cannot be started", task.node.uuid, exc_info=why)
         _give_up(task, error_text.as_error(why))

@@ -247,7 +247,7 @@ class BmcOperation(NamedTuple):
 def refuse_held(task: Task, order: BmcOperation) -> None:
     """Refuse an operation on the machine if a hold in force blocks it."""
     if order.machine:
-        admission.raise_first(admission.of_holds(task, holds.ORDER, order.goal))
+        admission.raise_first(admission.of_holds(task, holds.ORDER, f"the request to {order.goal}"))
 
 
 def begin_operation(task: Task, order: BmcOperation) -> None:

@@ -294,6 +294,10 @@ class PowerSync:
             return
         count = self.records.failed(node_uuid)
         limit = self._tasks.runtime.conf.conductor.power_state_sync_max_retries
+        if count > limit and self._observed(node_uuid):
+            if count == limit + 1:
+                LOG.info("Node %s: is only observed, so it stays out of maintenance", node_uuid)
+            return
         said = "Node %s: power cannot be read (failure %d in a row, maintenance after %d): %s"
         LOG.warning(said, node_uuid, count, limit, why)
         if count <= limit:
@@ -313,6 +317,10 @@ class PowerSync:
             task.save()
         LOG.warning("Node %s: in maintenance until its power can be read again", node_uuid)
         self.records.given_up(node_uuid)
+
+    def _observed(self, node_uuid: str) -> bool:
+        question = functools.partial(sweeps.notes, uuids=[node_uuid])
+        return any(row["observed"] for row in self._tasks.runtime.database.read(question))
 
     # -- recovering --------------------------------------------------------------------------
 

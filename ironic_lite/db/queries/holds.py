@@ -161,11 +161,15 @@ def without(
     :param where: as for `such`.
     :param columns: of the nodes to return.
     """
-    those = (_HOLD[name] == value for name, value in values.items())
+    those = [_HOLD[name] == value for name, value in values.items()]
     lacking = sa.not_(sa.exists().where(_HOLD.node_uuid == _NODE.uuid, IN_FORCE, *those))
     chosen = sa.select(*(_NODE[name] for name in columns)).where(lacking, *_chosen(where))
-    found = conn.execute(chosen.order_by(_NODE.id).limit(limit).with_for_update())
-    return [dict(row) for row in found.mappings()]
+    found = conn.execute(chosen.order_by(_NODE.id).limit(limit).with_for_update()).mappings().all()
+    # Another transaction may have held some of them before this one got their locks.
+    uuids = [row["uuid"] for row in found]
+    again = sa.select(_HOLD.node_uuid).where(_HOLD.node_uuid.in_(uuids), IN_FORCE, *those)
+    taken = set(conn.execute(again).scalars()) if uuids else set()
+    return [dict(row) for row in found if row["uuid"] not in taken]
 
 
 UNREAD = sa.and_(
@@ -220,8 +224,8 @@ def count_unread(conn: Connection, values: RowView, where: JsonView) -> int:
     """Return the number of nodes for which `UNREAD` is true, as `such` finds them."""
     wanted = [*(_HOLD[name] == value for name, value in values.items()), IN_FORCE, *_chosen(where)]
     joined = models.holds.join(models.nodes, _NODE.uuid == _HOLD.node_uuid)
-    counted = sa.select(sa.func.count()).select_from(joined).where(*wanted, UNREAD)
-    return int(conn.execute(counted).scalar_one())
+    counted = sa.select(sa.func.count(_NODE.uuid.distinct())).select_from(joined)
+    return int(conn.execute(counted.where(*wanted, UNREAD)).scalar_one())
 
 
 def add_all(conn: Connection, rows: Sequence[RowView]) -> None:

@@ -432,9 +432,8 @@ def remove(task: base.Task) -> None:
     """
     name = task.recall(SERVED_NAME)
     if name:
-        task.confirm_lock(
-            changes=True
-        )  # the folder may be shared, and another conductor may serve it now
+        # The folder may be shared, and another conductor may serve it now.
+        task.confirm_lock(changes=True)
         published.remove(published.root() / name)
         task.keep(SERVED_NAME, None)
         task.keep(SERVED_PROOF, None)

@@ -180,9 +180,8 @@ def is_here(name: str | None) -> bool:
 
 def remove(task: base.Task, *but: str | None) -> None:
     """Remove the boot media of a node that were made here, except some."""
-    task.confirm_lock(
-        changes=True
-    )  # the folder may be shared, and the media may be another conductor's
+    # The folder may be shared, and the media may be another conductor's.
+    task.confirm_lock(changes=True)
     found = (published.root() / FOLDER).glob(f"{task.node.uuid}-*.*")
     kept = {*but, *(held["name"] for held in _attached(task).values())}
     published.remove(*(file for file in found if f"{FOLDER}/{file.name}" not in kept))

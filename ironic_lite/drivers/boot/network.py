@@ -303,9 +303,8 @@ class NetworkBoot(base.Boot):
     def clean_up_ramdisk(self, task: base.Task, mode: str = "deploy") -> None:
         """Remove the files; the DHCP server ignores the machine from now on."""
         node, addresses = task.node, _addresses(task)
-        task.confirm_lock(
-            changes=True
-        )  # folders may be shared, and the files may be another conductor's
+        # Folders may be shared, and the files may be another conductor's.
+        task.confirm_lock(changes=True)
         ignore_cards(node, addresses)
         texts = [self.root() / name for name in self.names(node, addresses)]
         parts = [self.root() / node.uuid / part for part in (*PARTS, ISO, AUTHORITY)]
