@@ -137,6 +137,27 @@ def test_undo_leaves_a_node_that_another_user_has_changed(
     assert state_of(live, name) == mine
 
 
+def test_undo_gives_back_what_mine_has_replaced(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("412")
+    live.create("mine-1")
+    page.goto(to(live, "/v1/nodes/mine-1?~tab=fields"))
+    page.get_by_role("button", name="Change settings…").click()
+    page.get_by_role("dialog").get_by_label("Owner").fill("team-b")
+    page.get_by_role("button", name="Review 1 change").click()
+    theirs = [{"op": "add", "path": "/owner", "value": "theirs"}]
+    assert live.ask("PATCH", "/v1/nodes/mine-1", theirs).status_code == 200
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Use mine").click()
+    undo = page.locator(".live").get_by_role("button", name="Undo")
+    undo.wait_for()
+    assert live.get("/v1/nodes/mine-1")["owner"] == "team-b"
+    undo.click()
+    page.locator(".live").get_by_text("Undone.").wait_for(state="attached")
+    assert live.get("/v1/nodes/mine-1")["owner"] == "theirs"
+
+
 def test_undo_is_offered_for_five_seconds(page: sync_api.Page, live: service.Service) -> None:
     live.create("late-5")
     page.goto(to(live, "/v1/nodes/late-5"))

@@ -162,7 +162,7 @@ function careActs({ why, node, reload }: Shown): Act[] {
   };
   const marks = (self: Json): Act[] => [
     {
-      label: self.maintenance ? "End maintenance" : "Maintenance…",
+      label: self.maintenance ? `End maintenance${self.fault ? "…" : ""}` : "Maintenance…",
       hint: self.maintenance
         ? "lets the service use it again"
         : "keeps the service from using it, with a reason",

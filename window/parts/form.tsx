@@ -5,7 +5,7 @@ import { type Json } from "../wire/json";
 import { close, opened } from "./dialog";
 import { FaultBox } from "./read";
 import { bdi } from "./text";
-import { Curl } from "./toasts";
+import { Curl, differing } from "./toasts";
 import { unanswered, visible } from "./words";
 
 /** A node as it was read: its fields and its tag. */
@@ -62,16 +62,19 @@ export function useSend(
   const none = { busy: false, fault: null as Fault | null, now: NONE };
   const [state, setState] = useState(none);
   const [read, setRead] = useVersion(seen ? undefined : of, waits, (fault) => setState({ ...none, fault }));
-  const known = seen ?? read;
+  // After a lost answer it is sent again as it was: it may have replaced the version that it named.
+  const sent = useRef(NONE);
+  const known = send.keyOf(request) && sent.current.tag ? sent.current : (seen ?? read);
   const change = of ? { ...request, tag: known.tag } : request;
-  const sendOf = async (tag: string | undefined) => {
+  const sendOf = async (version: Version) => {
     const dialog = opened.value;
+    sent.current = version;
     setState({ ...none, busy: true });
     try {
-      const answer = await send({ ...change, ...(tag && { tag }) });
+      const answer = await send({ ...request, ...(of && { tag: version.tag }) });
       setState(none);
       if (opened.value === dialog) close();
-      onDone(answer, known.body);
+      onDone(answer, version.body);
     } catch (error) {
       const fault = error as Fault;
       const now = of && fault.status === 412 ? await get(of).catch(() => NONE) : NONE;
@@ -89,7 +92,7 @@ export function useSend(
     <Choice
       seen={known.body ?? {}}
       now={state.now.body}
-      onMine={() => (setRead(state.now), void sendOf(state.now.tag))}
+      onMine={() => (setRead(state.now), void sendOf(state.now))}
       onTheirs={() => (setState(none), close())}
     />
   );
@@ -99,7 +102,8 @@ export function useSend(
     choice,
     holder,
     known: !choice && (!of || (!!known.tag && !holder)),
-    send: () => sendOf(change.tag),
+    seen: known.body,
+    send: () => sendOf(known),
     request: { ...change, headers },
   };
 }
@@ -132,15 +136,10 @@ export function useChange() {
   return { ...state, change };
 }
 
-/** Fields that differ in each version. */
-const MOVING = /_at$|^(links|reservation)$/;
-
 /** What differs between two versions of a node. */
 export function Changes({ seen, now }: { seen: Json; now: Json }) {
   const text = (value: unknown) => bdi(value ?? "null");
-  const names = Object.keys(now).filter(
-    (name) => name in seen && !MOVING.test(name) && JSON.stringify(seen[name]) !== JSON.stringify(now[name]),
-  );
+  const names = differing(seen, now);
   return (
     <dl class="tree" aria-label="What has changed">
       {names.map((name) => (

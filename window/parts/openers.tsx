@@ -67,8 +67,9 @@ export const USED = /active|rescu|servic/;
 
 /**
  * @param props a request `of` a node with `title`, `kind` of confirmation, `button`; `says` what
- *   changes; `explained`: its body is a reason; `done`: told at the end; `inverse`: for Undo; `waits`: for the end of the
- *   node's lock
+ *   changes, maybe of the node as it was read; `explained`: its body is a reason; `done`: told at the
+ *   end; `inverse` for Undo, and what the request `gives`, of the node before; `waits`: for the end of
+ *   the node's lock
  */
 export const openSimple = (props: any) => show(() => <Simple {...props} />);
 
@@ -92,20 +93,45 @@ export function openPower(node: Json, [target, does]: [string, string], reload?:
   });
 }
 
-/** Begin or end the maintenance of a node. */
+const inMaintenance = (node: Json | null) =>
+  node?.maintenance &&
+  `The node is in maintenance: ${[node.fault, node.maintenance_reason].filter(Boolean).join(": ") || "no reason is given"}.`;
+
+/** Begin or end the maintenance of a node; the end of one that the service began is asked for. */
 export function openMaintenance(node: Json, reload?: () => void) {
   const of = path("nodes", node.uuid);
   const name = nameOf(node);
   const begin = (reason: string) => ({ method: "PUT", path: `${of}/maintenance`, body: { reason } });
   const end = { method: "DELETE", path: `${of}/maintenance` };
+  const ended = { maintenance: false, maintenance_reason: null, fault: null };
+  // The service does not take its own fault back.
+  const back = ({ maintenance, fault, maintenance_reason: reason }: Json) =>
+    maintenance ? (fault ? null : begin(reason ?? "")) : end;
+  if (node.maintenance && node.fault) {
+    openSimple({
+      title: `End of maintenance of ${name}`,
+      kind: "none",
+      ...end,
+      button: "End maintenance",
+      of,
+      reload,
+      says: inMaintenance,
+      done: `${name} is out of maintenance.`,
+      inverse: back,
+      gives: () => ended,
+    });
+    return;
+  }
   if (node.maintenance) {
+    const read = ["maintenance", "maintenance_reason", "fault"].filter((name) => name in node);
     void sendAtOnce({
       title: `End of maintenance of ${name}`,
       says: `${name} is out of maintenance.`,
       about: of,
       change: end,
-      // The service does not take its own fault back.
-      inverse: (before) => (before.fault ? null : begin(before.maintenance_reason ?? "")),
+      shown: Object.fromEntries(read.map((name) => [name, node[name]])),
+      inverse: back,
+      gives: () => ended,
       reload,
     });
     return;
@@ -117,9 +143,11 @@ export function openMaintenance(node: Json, reload?: () => void) {
     button: "Set maintenance",
     of,
     reload,
+    says: inMaintenance,
     explained: true,
     done: `${name} is in maintenance.`,
-    inverse: end,
+    inverse: back,
+    gives: (_: Json, { reason }: Json) => ({ maintenance: true, maintenance_reason: reason }),
   });
 }
 

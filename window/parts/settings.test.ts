@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { inverseOf, shownValue } from "./review";
 import { operations, readable } from "./settings";
+import { differing } from "./toasts";
 
 test("a form makes the operations of what was changed", () => {
   const before = { address: "https://a", user: "root", gone: "x", list: [1] };
@@ -60,4 +61,25 @@ test("there is no Undo of what answers mask or of moved items", () => {
   for (const path of ["/driver_info/password", "/driver_info/url", "/driver_info", "/driver_info/list/0"])
     expect(inverseOf(node, [{ op: "replace", path, value: "x" }])).toBeNull();
   expect(inverseOf(node, [{ op: "move", from: "/driver_info/list", path: "/extra/list" }])).toBeNull();
+});
+
+test("an act is the last change if the node reads as the act alone makes it", () => {
+  const before = {
+    maintenance: false,
+    maintenance_reason: null,
+    traits: ["B", "A"],
+    updated_at: "1",
+    owner: null,
+  };
+  const after = { ...before, maintenance: true, maintenance_reason: "" };
+  const read = {
+    ...after,
+    maintenance_reason: null,
+    traits: ["A", "B"],
+    updated_at: "2",
+    reservation: "host",
+  };
+  expect(differing(after, read)).toEqual([]);
+  expect(differing(after, { ...read, owner: "b" })).toEqual(["owner"]);
+  expect(differing(after, { ...read, maintenance_reason: "theirs" })).toEqual(["maintenance_reason"]);
 });

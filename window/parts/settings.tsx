@@ -72,9 +72,10 @@ function SettingsForm({
   const patch = [...operations("", before, fields), ...operations("/driver_info", known, info)];
   const sending = useSend(
     { method: "PATCH", path: own, body: patch, of: own, seen: { body: node, tag } },
-    (answer) => {
+    (answer, before) => {
       reload();
-      void done(`Settings of ${nameOf(node)}`, "The node is changed.", changed(node, patch, answer, reload));
+      const act = changed(before ?? node, patch, answer, reload);
+      void done(`Settings of ${nameOf(node)}`, "The node is changed.", act);
     },
   );
   const set = (name: string) => (value: unknown) => setFields({ ...fields, [name]: value });

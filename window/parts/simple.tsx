@@ -21,10 +21,11 @@ export function Simple(props: any) {
     then,
     method,
     of,
-    says,
+    says: saying,
     explained,
     waits = true,
     inverse,
+    gives,
     done: ended = `${title}: done.`,
   } = props;
   const [sure, setSure] = useState(false);
@@ -35,8 +36,13 @@ export function Simple(props: any) {
     else reload?.();
     if (status === 202 && ORDERS.test(props.path))
       void began(title, monitor(link), { about: of, before: before?.last_error });
-    else void done(title, ended, { about: then ? undefined : of, inverse, reload });
+    else {
+      const back = before && inverse?.(before);
+      const after = before && gives && { ...before, ...gives(before, body) };
+      void done(title, ended, { about: then ? undefined : of, inverse: back, after, reload });
+    }
   });
+  const says = typeof saying === "function" ? saying(sending.seen) : saying;
   return (
     <ActForm
       {...sending}

@@ -25,7 +25,11 @@ function Traits({ node, reload }: { node: Json; reload: () => void }) {
       says: `The trait ${name} is ${adds ? "added" : "removed"}.`,
       about,
       change: { method, path: own },
-      inverse: () => ({ method: adds ? "DELETE" : "PUT", path: own }),
+      inverse: ({ traits = [] }) =>
+        traits.includes(name) === adds ? null : { method: adds ? "DELETE" : "PUT", path: own },
+      gives: ({ traits = [] }) => ({
+        traits: [...traits.filter((other: string) => other !== name), ...(adds ? [name] : [])],
+      }),
       reload,
     });
   };
@@ -162,10 +166,10 @@ function Patch({ node, own, reload }: any) {
   const read = parsed(text);
   const patch = Array.isArray(read) ? read : null;
   const sent = { method: "PATCH", path: own, body: patch, of: own, seen: node };
-  const { fault, busy, send, request, choice } = useSend(sent, (answer) => {
+  const { fault, busy, send, request, choice } = useSend(sent, (answer, replaced) => {
     setText("");
     reload();
-    const before: Json = node.body;
+    const before: Json = replaced ?? node.body;
     const act = changed(before, patch ?? [], answer, reload);
     void done(`Change of ${nameOf(before)}`, "The node is changed.", act);
   });

@@ -68,26 +68,41 @@ export type Change = Parameters<typeof sendChange>[0];
  * An act that was done.
  * @param more `inverse`: for some seconds Undo sends it, if the node or the batch has not changed
  *   meanwhile; `tag`: its version after the act; null: the inverse is of something that only this act
- *   has made
+ *   has made; `after`: how it reads after the act if nothing else has changed it
  */
 export type Done = {
   about?: string | undefined;
   inverse?: Change | null | undefined;
   tag?: string | null;
+  after?: Json | null;
   reload?: (() => void) | undefined;
 };
 
+/** Fields that differ in each version. */
+export const MOVING = /_at$|^(links|reservation)$/;
+
+/** @returns the fields that another version has otherwise; lists of names, such as traits, have no order */
+export function differing(seen: Json, now: Json): string[] {
+  const text = (value: unknown) => JSON.stringify((Array.isArray(value) ? [...value].sort() : value) || "");
+  return Object.keys(now).filter(
+    (name) => name in seen && !MOVING.test(name) && text(seen[name]) !== text(now[name]),
+  );
+}
+
+/** @returns the version that reads like `after`; "" if the act is not the last change */
+const versionOf = (about: string, after: Json | null | undefined) =>
+  after
+    ? get(about).then(
+        ({ body, tag }) => (differing(after, body).length ? "" : tag),
+        () => "",
+      )
+    : "";
+
 /** Enter an act that is done, tell it, and offer Undo if it has an inverse. */
-export async function done(title: string, says: string, { about, inverse, tag, reload }: Done) {
+export async function done(title: string, says: string, { about, inverse, tag, after, reload }: Done) {
   const id = enter(title, "done", { about, to: about && href(about) });
   if (!inverse || !about) return say(says, { about });
-  const version =
-    tag === undefined
-      ? await get(about).then(
-          (read) => read.tag,
-          () => "",
-        )
-      : tag;
+  const version = tag === undefined ? await versionOf(about, after) : tag;
   // Without a version nobody knows whether something has changed since.
   if (version === "") return say(says, { about });
   const end = () => {
@@ -120,31 +135,38 @@ const sending: Set<string> = new Set();
 /**
  * Send a change that has an inverse at once, for the version that stands now; a second press while it
  * is sent has no effect.
- * @param props `about`: what it changes; `inverse`: of the node as it was before, null if it is not known
+ * @param props `about`: what it changes; `shown`: what it must still be; `inverse`: of the node as it
+ *   was before, null if it is not known; `gives`: the fields that it changes, of the node before
  */
 export async function sendAtOnce({
   title,
   says,
   change,
+  shown = {},
   inverse,
+  gives,
   ...more
-}: Omit<Done, "inverse"> & {
+}: Omit<Done, "inverse" | "after"> & {
   title: string;
   says: string;
   about: string;
   change: Change;
+  shown?: Json;
   inverse: (before: Json) => Change | null;
+  gives?: (before: Json) => Json;
 }) {
   const once = JSON.stringify([change.method, change.path]);
   if (sending.has(once)) return;
   sending.add(once);
   try {
     const seen = change.tag ? { body: {}, tag: change.tag } : await get(more.about);
+    if (differing(seen.body, shown).length) throw new Error("It has changed meanwhile. Nothing is sent.");
     const answer = await sendChange({ ...change, tag: seen.tag });
     more.reload?.();
     await done(title, says, {
       ...more,
       inverse: inverse(seen.body),
+      after: gives ? { ...seen.body, ...gives(seen.body) } : null,
       ...(answer.tag && { tag: answer.tag }),
     });
   } catch (fault) {

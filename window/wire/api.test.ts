@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { ask, Fault, local, monitor, pages, parsed, sendChange, sentence, oneAtATime } from "./api";
+import { ask, Fault, keeper, local, monitor, pages, parsed, sendChange, sentence, oneAtATime } from "./api";
 import { logOut } from "./login";
 
 type Sent = { url: string; method: string; headers: Record<string, string>; body: string | null };
@@ -68,6 +68,26 @@ describe("changes", () => {
     expect(first?.["Idempotency-Key"]).toBeTruthy();
     expect(second?.["Idempotency-Key"]).toBe(first?.["Idempotency-Key"]);
     expect(second?.["If-Match"]).toBe('"5"');
+  });
+
+  test("a lost answer is asked for by the same key, though the node has another version by now", async () => {
+    vi.useFakeTimers();
+    const lost = () => {
+      throw new TypeError("no network");
+    };
+    const sent = serve(lost, lost, lost, answer({}));
+    const send = keeper();
+    const change = {
+      method: "PATCH",
+      path: "/v1/nodes/n1",
+      body: [{ op: "add", path: "/extra/l/-", value: 1 }],
+    };
+    const first = expect(send({ ...change, tag: '"5"' })).rejects.toThrow("No answer");
+    await vi.runAllTimersAsync();
+    await first;
+    expect(send.keyOf({ ...change, tag: '"6"' })).toBeTruthy();
+    await send({ ...change, tag: '"6"' });
+    expect(new Set(sent.map(({ headers }) => headers["Idempotency-Key"])).size).toBe(1);
   });
 
   test("a lasting refusal is not repeated", async () => {

@@ -302,6 +302,10 @@ export async function sendChange({
   }
 }
 
+/** What the service takes for one request when its key comes again: not the version that it names. */
+const sameness = ({ method, path, body }: Parameters<typeof sendChange>[0]) =>
+  JSON.stringify([method, path, body]);
+
 /**
  * @returns a function that sends changes: one of which no answer came has the same key the next time,
  *   which `keyOf` tells
@@ -309,7 +313,7 @@ export async function sendChange({
 export function keeper() {
   const keys = new Map<string, string>();
   const send = async (change: Parameters<typeof sendChange>[0]): Promise<Answer> => {
-    const text = JSON.stringify(change);
+    const text = sameness(change);
     const once = keys.get(text) ?? key();
     keys.set(text, once);
     try {
@@ -321,7 +325,7 @@ export function keeper() {
       throw error;
     }
   };
-  const keyOf = (change: Parameters<typeof sendChange>[0]) => keys.get(JSON.stringify(change));
+  const keyOf = (change: Parameters<typeof sendChange>[0]) => keys.get(sameness(change));
   return Object.assign(send, { keyOf });
 }
 
