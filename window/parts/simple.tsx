@@ -35,7 +35,7 @@ export function Simple(props: any) {
     if (then) go(then);
     else reload?.();
     if (status === 202 && ORDERS.test(props.path))
-      void began(title, monitor(link), { about: of, before: before?.last_error });
+      void began(title, monitor(link), { about: of, before: before?.last_error, target: body?.target });
     else {
       const back = before && inverse?.(before);
       const after = before && gives && { ...before, ...gives(before, body) };

@@ -2,7 +2,8 @@
 import { signal } from "@preact/signals";
 import { timeNow } from "./clock";
 
-export type Stage = "accepted" | "running" | "done" | "failed" | "undone";
+/** `unknown`: it has ended, and nobody can read how. */
+export type Stage = "accepted" | "running" | "done" | "failed" | "undone" | "unknown";
 
 export interface Act {
   id: number;
@@ -45,12 +46,21 @@ const underWay = ({ stage }: Act) => stage === "accepted" || stage === "running"
 /** Forget the acts that have ended. */
 export const clearEnded = () => (acts.value = acts.value.filter(underWay));
 
-/** @returns how many are under way, and how many have failed: `2 running, 1 failed`; else `3 done` */
+/**
+ * @returns how many are under way, have failed, or ended as nobody knows: `2 running, 1 failed`; else
+ *   `3 done`
+ */
 export function summary(all: Act[]): string {
   const running = all.filter(underWay).length;
   const failed = all.filter(({ stage }) => stage === "failed").length;
-  const rest = running || failed ? 0 : all.length;
-  return [running && `${running} running`, failed && `${failed} failed`, rest && `${rest} done`]
+  const unknown = all.filter(({ stage }) => stage === "unknown").length;
+  const rest = running || failed || unknown ? 0 : all.length;
+  return [
+    running && `${running} running`,
+    failed && `${failed} failed`,
+    unknown && `${unknown} unknown`,
+    rest && `${rest} done`,
+  ]
     .filter(Boolean)
     .join(", ");
 }
