@@ -4,6 +4,7 @@ import { path } from "../state/route";
 import { type Json, withValue } from "../wire/json";
 import { Checkbox, Field, typed } from "./fields";
 import { ActForm, useSend } from "./form";
+import { Skeleton, useDocument } from "./read";
 import { operations } from "./settings";
 import { done } from "./toasts";
 
@@ -15,18 +16,30 @@ const SWITCH: Record<string, string> = {
   switch_info: "Name of the switch",
 };
 
-/** @returns the operations that make a port like the form; its switch is one field */
+/** @returns the operations that make a port like the form: of its switch, too, what differs alone */
 export function portPatch(port: Json, now: Json): Json[] {
   const { local_link_connection: link = {}, ...fields } = now;
   const before = Object.fromEntries(Object.keys(fields).map((name) => [name, port[name] ?? ""]));
-  const known = port.local_link_connection ?? {};
-  const same = JSON.stringify(Object.entries(known).sort()) === JSON.stringify(Object.entries(link).sort());
-  const moved = same ? [] : [{ op: "add", path: "/local_link_connection", value: link }];
-  return [...operations("", before, fields), ...moved];
+  const known: Json | null = port.local_link_connection;
+  const moved = operations("/local_link_connection", known ?? {}, link);
+  const whole = !known && moved.length ? [{ op: "add", path: "/local_link_connection", value: link }] : moved;
+  return [...operations("", before, fields), ...whole];
 }
 
 /** @param props `about`: the path of its node */
-export function PortForm({ port, about, reload }: { port: Json; about: string; reload: () => void }) {
+export function PortForm({ port, ...props }: { port: Json; about: string; reload: () => void }) {
+  const now = useDocument(path("ports", port.uuid));
+  const [read, setRead] = useState<Json | null>(null);
+  if (!read && now.body) setRead(now.body);
+  if (read) return <ReadPort port={read} {...props} />;
+  return (
+    <ActForm title={`Port ${port.address}`} fault={now.fault}>
+      {!now.fault && <Skeleton />}
+    </ActForm>
+  );
+}
+
+function ReadPort({ port, about, reload }: { port: Json; about: string; reload: () => void }) {
   const [now, setNow] = useState<Json>({
     pxe_enabled: port.pxe_enabled,
     name: port.name ?? "",
