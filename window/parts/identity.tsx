@@ -45,7 +45,7 @@ export function Head({
           <button
             class="tag held-mark"
             title="Lift this hold…"
-            onClick={() => openLift({ own, name, reload, holds: [hold] })}
+            onClick={() => openLift({ own, name, reload, holds: why.holds, chosen: hold.uuid })}
           >
             ■ HELD ({hold.kind}): {bdi(hold.reason)}
           </button>
