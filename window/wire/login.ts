@@ -13,6 +13,8 @@ let held: Credential | null = null;
 let usedAt = 0;
 /** Tabs tell each other at most this often that somebody is there. */
 const USED_MS = 60 * 1000;
+/** The user whose documents the page shows. */
+let shownTo = "";
 /** Number of the login that is held. */
 export let loginTurn = 0;
 
@@ -35,6 +37,9 @@ function hold(next: Credential | null, at: number) {
   held = next;
   usedAt = at;
   loginUser.value = next ? next.user : "";
+  // Another user may see less than the page shows; it asks for the login once more.
+  if (next && shownTo && next.user !== shownTo) return location.reload();
+  shownTo ||= loginUser.value;
   if (next) loginWanted.value = null;
 }
 
