@@ -241,6 +241,47 @@ def test_row_that_fails_is_left_or_discarded_and_the_rest_goes_on(
     assert live.get("/v1/nodes/left-3")["provision_state"] == "enroll"
 
 
+def test_table_and_its_corrections_are_not_lost_by_a_key_or_a_press(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    dialog = open_table(page, live, "fake-hardware")
+    paste(page, "name,class\nkept-1,a\nkept-2,b\n")
+    row(dialog, 1).get_by_role("button", name="Correct").click()
+    name = row(dialog, 1).get_by_label("Name")
+    expect(name).to_be_focused()
+    name.fill("kept-3")
+    name.press("Enter")
+    expect(row(dialog, 1).get_by_role("button", name="Correct")).to_be_focused()
+    columns = dialog.get_by_role("group", name="Columns")
+    columns.get_by_role("combobox", name="class", exact=True).select_option("")
+    expect(row(dialog, 1)).to_contain_text("kept-3")
+    page.keyboard.press("Control+k")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog.get_by_role("button", name="Keep the table")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(dialog.get_by_role("alert")).to_have_count(0)
+    page.evaluate("location.hash = '/v1/doctor'")
+    expect(row(dialog, 1)).to_contain_text("kept-3")
+    dialog.get_by_role("button", name="Close the table").click()
+    dialog.wait_for(state="detached")
+    assert live.ask("GET", "/v1/nodes/kept-3").status_code == 404
+
+
+def test_node_of_a_row_is_deleted_after_one_question(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    dialog = open_table(page, live, "ipmi")
+    paste(page, "name,address,user,password\ngone-1,127.0.0.1,root,x\n")
+    dialog.get_by_role("combobox", name="How far", exact=True).select_option("manage")
+    dialog.get_by_role("button", name="Enroll 1 machine").click()
+    row(dialog, 1).get_by_role("button", name="Discard").click()
+    expect(row(dialog, 1).get_by_role("button", name="Back")).to_be_focused()
+    assert live.get("/v1/nodes/gone-1")["provision_state"] == "enroll"
+    row(dialog, 1).get_by_role("button", name="Delete the node").click()
+    expect(row(dialog, 1)).to_contain_text("discarded")
+    assert live.ask("GET", "/v1/nodes/gone-1").status_code == 404
+
+
 def test_values_for_all_machines_complete_the_rows(
     page: sync_api.Page, live: service.Service
 ) -> None:

@@ -7,12 +7,36 @@ import { hush } from "./toasts";
 /** The dialog that is open: a function that draws it. */
 export const opened = signal(null as (() => any) | null);
 
+/** True while the dialog asks whether it may be closed: it draws the question. */
+export const asking = signal(false);
+
+let unfinished = () => false;
+
+/**
+ * Let the dialog ask before it closes.
+ * @param has tells whether something would be lost
+ * @returns a function that ends this
+ */
+export function guard(has: () => boolean) {
+  unfinished = has;
+  return () => {
+    unfinished = () => false;
+    asking.value = false;
+  };
+}
+
 export function show(draw: () => any) {
   opened.value = draw;
 }
 
-export function close() {
+/** Close the dialog, whatever is lost. */
+export function leave() {
   opened.value = null;
+}
+
+export function close() {
+  if (opened.value && unfinished()) asking.value = true;
+  else leave();
 }
 
 // Dialogs, menus and sentences are of the page below them.
@@ -43,7 +67,12 @@ function Frame({ draw }: { draw: () => any }) {
     if (dialog && !dialog.open) dialog.showModal();
   };
   useLayoutEffect(() => () => element.current?.close(), []); // The browser returns the focus.
-  const onClose = () => opened.value === draw && close();
+  const onClose = () => {
+    if (opened.value !== draw) return;
+    close();
+    // It asks first, but the browser has closed it.
+    if (asking.value) element.current?.showModal();
+  };
   return (
     <dialog ref={open} aria-labelledby="dialog-title" onClose={onClose}>
       {draw()}

@@ -20,6 +20,7 @@ import { small } from "../state/settings";
 import { type Fault } from "../wire/api";
 import { type Json } from "../wire/json";
 import { Confirm, NUMBER } from "./confirm";
+import { asking, guard, leave } from "./dialog";
 import { Checkbox, Select, typed } from "./fields";
 import { ActForm } from "./form";
 import { openEnroll } from "./openers";
@@ -102,7 +103,7 @@ export function Machines() {
   const show = (next: Sheet) => {
     setSheet(next);
     const rows = bodyOf(next).map((row) => valuesOf(row, next.columns, fields));
-    work.load(rows, (values) => goalOf(values.goal ?? "") ?? goal);
+    work.load(rows, (values) => goalOf(values.goal ?? "") ?? goal, next.head ? 1 : 0);
     work.judge(way);
   };
   const read = (text: string) => {
@@ -214,12 +215,36 @@ export function Machines() {
             )}
           </>
         )}
+        {asking.value && <Leaving />}
       </div>
     </ActForm>
   );
 }
 
-/** Keep a table from being lost by Escape, by a reload, or by the end of the page. */
+/** Asks once before a table is lost. */
+function Leaving() {
+  const stay = useRef(null as HTMLButtonElement | null);
+  useEffect(() => stay.current?.focus(), []);
+  const keep = () => {
+    stay.current?.form?.querySelector<HTMLElement>(".cancel")?.focus();
+    asking.value = false;
+  };
+  return (
+    <div class="wrong" role="alert">
+      <p>Rows that are not done are lost with this table, and nothing more is sent for them.</p>
+      <p class="actions">
+        <button type="button" ref={stay} onClick={keep}>
+          Keep the table
+        </button>
+        <button type="button" class="danger" onClick={leave}>
+          Close the table
+        </button>
+      </p>
+    </div>
+  );
+}
+
+/** Keep a table from being lost by Escape, by a reload, by a press, or by the end of the page. */
 function useLeaving(work: Enrolling) {
   useEffect(() => {
     const unfinished = () =>
@@ -230,9 +255,11 @@ function useLeaving(work: Enrolling) {
     const onLeave = (event: Event) => {
       if (unfinished()) event.preventDefault();
     };
+    const unguard = guard(unfinished);
     addEventListener("keydown", onKey, { capture: true });
     addEventListener("beforeunload", onLeave);
     return () => {
+      unguard();
       removeEventListener("keydown", onKey, { capture: true });
       removeEventListener("beforeunload", onLeave);
     };

@@ -1,6 +1,6 @@
 /** Rows of the table of machines that are enrolled, with what each does, and its acts. */
 import { type Signal } from "@preact/signals";
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Enrolling, type Machine } from "../state/enrolling";
 import { ofBmc } from "../state/machine";
 import { href, path } from "../state/route";
@@ -13,6 +13,9 @@ import { visible } from "./words";
 const HIDDEN = "••••••";
 /** Words of the checks that a row shows even if they are ok. */
 const CHECKS: Record<string, string> = { bmc_tls: "TLS", bmc_login: "login", power: "power" };
+
+/** What has the focus after a press: a field, the way back from a question, or an act. */
+const NEXT = ["td > input", '[aria-label$=": Back"]', '[aria-label$=": Correct"]', ".actions button"];
 
 export function Rows({
   work,
@@ -63,12 +66,26 @@ function Row({
 }) {
   const machine = row.value;
   const { values, stage, goal, text, checks, state, made, tried, uuid } = machine;
-  const [typing, setTyping] = useState(null as Values | null);
+  const fixed = ["busy", "cleaning", "waiting", "discarded"].includes(stage);
+  const [held, setTyping] = useState(null as Values | null);
+  const typing = fixed ? null : held;
+  // A node is deleted after one question.
+  const [asks, setAsks] = useState(false);
+  const element = useRef(null as HTMLTableRowElement | null);
+  const pressed = useRef(false);
+  // A button that goes when it is pressed takes the focus with it.
+  useLayoutEffect(() => {
+    const tr = element.current;
+    const lost = pressed.current && document.activeElement?.contains(tr);
+    pressed.current = false;
+    if (!tr || !lost) return;
+    const next = NEXT.map((one) => tr.querySelector<HTMLElement>(one)).find(Boolean);
+    (next ?? tr.closest<HTMLElement>("[tabindex]"))?.focus();
+  });
   const save = () => {
-    const kept = Object.entries(typing ?? {}).filter(([, value]) => value.trim());
+    pressed.current = true;
     setTyping(null);
-    work.put(row, { values: Object.fromEntries(kept), stage: "ready", text: "" });
-    work.judge();
+    work.correct(row, typing ?? {});
   };
   const onKey = (event: KeyboardEvent) => {
     if (event.key !== "Enter") return;
@@ -76,9 +93,11 @@ function Row({
     save();
   };
   const wrong = stage === "failed" || stage === "wrong";
-  const fixed = ["busy", "cleaning", "waiting", "discarded"].includes(stage);
   const correct = { label: "Correct", does: () => setTyping(values) };
-  const discard = { label: "Discard", does: () => void work.discard(row) };
+  const discard = { label: "Discard", does: () => (tried || made ? setAsks(true) : void work.discard(row)) };
+  const gone = { label: "Delete the node", does: () => (setAsks(false), void work.discard(row)) };
+  const back = { label: "Back", does: () => (setAsks(false), setTyping(null)) };
+  const keep = { label: "Keep", does: save };
   const again = { label: "Try again", does: () => work.again(row) };
   const leave = {
     label: "Leave out",
@@ -93,12 +112,14 @@ function Row({
     left: [take],
     failed: [again, correct, discard],
   };
+  const own = acts[stage] ?? [];
+  const shown = typing ? [keep, back] : asks && own.includes(discard) ? [gone, back] : own;
   const label = `Row ${number}`;
   /** A value without the password that an address may have. */
   const open = (name: string) => withoutSecrets(values[name], name, () => HIDDEN);
   return (
     <>
-      <tr data-stage={stage}>
+      <tr data-stage={stage} ref={element}>
         <td data-label="Row">
           {made ? (
             <a href={href(path("nodes", uuid))} target="_blank" rel="noopener">
@@ -129,7 +150,10 @@ function Row({
           {fixed ? (
             goal
           ) : (
-            <select aria-label={`${label}: how far`} onChange={typed((next) => work.aim(row, next as Goal))}>
+            <select
+              aria-label={`${label}: how far`}
+              onChange={typed((next) => work.aim(row, next as Goal, true))}
+            >
               {GOALS.map((name) => (
                 <option value={name} selected={name === goal}>
                   {name}
@@ -161,23 +185,12 @@ function Row({
           {text && !wrong && <span class="small">{bdi(text)}</span>}
         </td>
         <td>
-          <div class="actions">
-            {typing ? (
-              <>
-                <button type="button" onClick={save} aria-label={`${label}: Keep`}>
-                  Keep
-                </button>
-                <button type="button" onClick={() => setTyping(null)} aria-label={`${label}: Back`}>
-                  Back
-                </button>
-              </>
-            ) : (
-              (acts[stage] ?? []).map(({ label: word, does }) => (
-                <button type="button" onClick={does} aria-label={`${label}: ${word}`}>
-                  {word}
-                </button>
-              ))
-            )}
+          <div class="actions" onClickCapture={() => (pressed.current = true)}>
+            {shown.map(({ label: word, does }) => (
+              <button key={word} type="button" onClick={does} aria-label={`${label}: ${word}`}>
+                {word}
+              </button>
+            ))}
           </div>
         </td>
       </tr>

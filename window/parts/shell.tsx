@@ -210,7 +210,7 @@ const ACTS: Record<string, () => void> = {
 addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
     event.preventDefault();
-    return openPalette();
+    return covered() ? undefined : openPalette(); // What a dialog holds is not lost by a key.
   }
   const field = (event.target as HTMLElement).closest(TYPED);
   if (covered() || field || !prefs.value.keys) return undefined;

@@ -86,3 +86,50 @@ test("a table that closes while the service is too busy sends nothing more", asy
   await vi.advanceTimersByTimeAsync(60_000);
   expect(changes).toHaveLength(before);
 });
+
+test("a machine that is taken further gets what was corrected alone, as it was read", async () => {
+  const { changes } = serve();
+  const { work, row } = table("manage");
+  work.start();
+  await vi.waitFor(() => expect(row.value.stage).toBe("done"), soon);
+  work.aim(row, "available");
+  work.start();
+  await vi.waitFor(() => expect(row.value.stage).toBe("done"), soon);
+  expect(changes.map(said)).toEqual(["POST", "manage", "provide"]);
+  work.correct(row, { name: "r1", redfish_address: "bmc1", redfish_password: "new" });
+  work.start();
+  await vi.waitFor(() => expect(row.value.stage).toBe("done"), soon);
+  const { method, body, headers } = changes[3]!;
+  expect(method).toBe("PATCH");
+  expect(body).toEqual([{ op: "add", path: "/driver_info/redfish_password", value: "new" }]);
+  expect(headers["If-Match"]).toBe('"7"');
+}, 20_000);
+
+test("a row keeps what the user corrected when the columns change", () => {
+  const { work, row } = table("enroll");
+  work.correct(row, { name: "r2", redfish_address: "bmc1" });
+  work.aim(row, "manage", true);
+  const goal = ({ goal: word }: Record<string, string>) => (word === "manage" ? "manage" : "enroll");
+  work.load([{ name: "r1", redfish_username: "root", redfish_password: "pw" }, { name: "r9" }], goal);
+  expect(work.rows.value).toHaveLength(2);
+  expect(work.rows.value[0]).toBe(row);
+  expect(row.value.values).toEqual({ name: "r2", redfish_username: "root", goal: "manage" });
+  expect(row.value.goal).toBe("manage");
+  // Without its head, the table has one row more, above.
+  work.load([{ name: "r9" }], () => "enroll", 1);
+  expect(work.rows.value[0]!.value.values).toEqual({ name: "r9" });
+});
+
+test("a row is busy while its node is deleted", async () => {
+  let free: (response: Response) => void = () => undefined;
+  serve(({ method }) => (method === "DELETE" ? new Promise((resolve) => (free = resolve)) : undefined));
+  const { work, row } = table("enroll");
+  work.put(row, { tried: true, made: true, stage: "failed" });
+  const end = work.discard(row);
+  expect(row.value.stage).toBe("busy");
+  await vi.waitFor(
+    () => (free(new Response(null, { status: 204 })), expect(row.value.stage).toBe("discarded")),
+    soon,
+  );
+  await end;
+});

@@ -21,7 +21,11 @@ import {
 export interface Machine {
   /** of its node: chosen here, so that a lost answer leaves no doubt */
   uuid: string;
+  /** its place in the table as it was read */
+  at: number;
   values: Values;
+  /** what the user has typed instead of the table's, "" for nothing */
+  corrected: Values;
   goal: Goal;
   /**
    * `ready` to begin, `wrong`: not before it is corrected, `left`: the user leaves it out, `cleaning`:
@@ -37,6 +41,8 @@ export interface Machine {
   /** true once the request that makes the node was sent */
   tried: boolean;
   made: boolean;
+  /** fields that the service was asked to give the node */
+  sent: Json | null;
   ports: Map<string, string>;
   checks: Check[];
   /** the provision state that was read last */
@@ -68,6 +74,53 @@ function next(state: string, goal: Goal): string | undefined {
   return state === "manageable" || state === "clean failed" ? "provide" : undefined;
 }
 
+/** @returns values with what the user has typed instead */
+const withCorrected = (values: Values, corrected: Values): Values =>
+  Object.fromEntries(Object.entries({ ...values, ...corrected }).filter(([, value]) => value.trim()));
+
+/** @returns a row of which nothing is known */
+const fresh = (): Machine => ({
+  uuid: randomUuid(),
+  at: 0,
+  values: {},
+  corrected: {},
+  goal: "enroll",
+  stage: "ready",
+  text: "",
+  allowed: false,
+  erases: false,
+  tried: false,
+  made: false,
+  sent: null,
+  ports: new Map(),
+  checks: [],
+  state: "",
+});
+
+/** @returns fields of a node by their path, each key of driver_info by itself; what is empty is left out */
+function flat({ driver_info: info, ...fields }: Json): Json {
+  const keys = Object.entries(info ?? {}).map(([key, value]) => [`driver_info/${key}`, value] as const);
+  return Object.fromEntries([...Object.entries(fields), ...keys].filter(([, value]) => value));
+}
+
+/**
+ * @param sent what the node was given
+ * @param fields what it shall have
+ * @param now the node as it is
+ * @returns the patch of what differs: another person may have changed the rest
+ */
+function patchOf(sent: Json, fields: Json, now: Json): Json[] {
+  const [before, after, held] = [flat(sent), flat(fields), flat(now)];
+  const differs = (name: string) => JSON.stringify(before[name]) !== JSON.stringify(after[name]);
+  return Object.keys({ ...before, ...after })
+    .filter((name) => differs(name) && (name in after || name in held))
+    .map((name) =>
+      name in after
+        ? { op: "add", path: `/${name}`, value: after[name] }
+        : { op: "remove", path: `/${name}` },
+    );
+}
+
 /** @returns a random UUID, also without TLS */
 function randomUuid(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -92,23 +145,26 @@ export class Enrolling {
   /** Rows whose node a conductor works on, and what continues them. */
   #watched = new Map<Signal<Machine>, (node: Json) => void>();
 
-  load(values: Values[], goalOf: (values: Values) => Goal) {
-    this.rows.value = values.map((one) =>
-      signal({
-        uuid: randomUuid(),
-        values: one,
-        goal: goalOf(one),
-        stage: "ready" as const,
-        text: "",
-        allowed: false,
-        erases: false,
-        tried: false,
-        made: false,
-        ports: new Map(),
-        checks: [],
-        state: "",
-      }),
-    );
+  /**
+   * Take the rows of a table. A row that is known by its place keeps what the user has corrected.
+   * @param from the place of the first one
+   */
+  load(values: Values[], goalOf: (values: Values) => Goal, from = 0) {
+    const known = new Map(this.rows.peek().map((row) => [row.peek().at, row]));
+    this.rows.value = values.map((one, index) => {
+      const at = from + index;
+      const row = known.get(at);
+      if (!row) return signal({ ...fresh(), at, values: one, goal: goalOf(one) });
+      const { corrected, stage, tried } = row.peek();
+      if (tried || !["ready", "wrong", "left"].includes(stage)) return row;
+      const all = withCorrected(one, corrected);
+      this.put(row, {
+        values: all,
+        goal: goalOf(all),
+        ...(stage === "wrong" && { stage: "ready", text: "" }),
+      });
+      return row;
+    });
   }
 
   put(row: Signal<Machine>, change: Partial<Machine>) {
@@ -119,6 +175,16 @@ export class Enrolling {
 
   identity({ values }: Machine): Identity {
     return { name: values.name ?? "", macs: macsOf(values.mac), bmc: bmcOf(this.#way.infoOf(values)) };
+  }
+
+  /** Replace values of a row; it is judged again. */
+  correct(row: Signal<Machine>, typed: Values) {
+    const { values, corrected } = row.value;
+    const names = Object.keys({ ...values, ...typed });
+    const changed = names.filter((name) => (values[name] ?? "") !== (typed[name] ?? ""));
+    const all = { ...corrected, ...Object.fromEntries(changed.map((name) => [name, typed[name] ?? ""])) };
+    this.put(row, { values: withCorrected(values, all), corrected: all, stage: "ready", text: "" });
+    this.judge();
   }
 
   /** Find rows that lack something, or that exist: as another machine, or further up in the table. */
@@ -140,12 +206,17 @@ export class Enrolling {
     });
   }
 
-  /** Set how far a row goes; one that is there already is done. */
-  aim(row: Signal<Machine>, goal: Goal) {
-    const { stage, state } = row.value;
+  /**
+   * Set how far a row goes; one that is there already is done.
+   * @param alone this row, not all
+   */
+  aim(row: Signal<Machine>, goal: Goal, alone = false) {
+    const { stage, state, corrected } = row.value;
+    const { goal: _, ...others } = corrected;
     if (["waiting", "busy", "cleaning", "discarded"].includes(stage)) return;
     const further = stage === "done" && goalRank(goal) > rank(state);
-    this.put(row, { goal, ...(further && { stage: "ready", text: "" }) });
+    const now = alone ? { ...others, goal } : others;
+    this.put(row, { goal, corrected: now, ...(further && { stage: "ready", text: "" }) });
   }
 
   /** Begin a row, or each that is ready. */
@@ -183,6 +254,7 @@ export class Enrolling {
 
   async discard(row: Signal<Machine>) {
     const { made, tried, uuid } = row.value;
+    this.put(row, { stage: "busy", text: made ? "The node is deleted." : "" });
     try {
       if (made || tried) await this.#send({ method: "DELETE", path: path("nodes", uuid) });
     } catch (error) {
@@ -227,21 +299,32 @@ export class Enrolling {
 
   /** Make the node, or make it like the row, with its ports. */
   async #make(row: Signal<Machine>) {
-    const { uuid, values, tried } = row.value;
-    const { made } = row.value;
-    // The answer of the first request may have been lost.
-    const exists = made || (tried && (await isThere(path("nodes", uuid))));
+    const { uuid, values, tried, made, sent } = row.value;
+    const own = path("nodes", uuid);
     const { name, resource_class } = values;
     const fields = { name, resource_class, driver: this.#way.driver, driver_info: this.#way.infoOf(values) };
-    this.put(row, { tried: true });
-    try {
-      await this.#send(requestOf(exists ? uuid : null, exists ? fields : { uuid, ...fields }));
-    } catch (error) {
-      if (answered(error as Fault) && !exists) this.put(row, { tried: false });
-      throw error;
+    // The answer of the first request may have been lost.
+    if (made || (tried && (await isThere(own)))) await this.#correct(row, own, sent ?? {}, fields);
+    else {
+      this.put(row, { tried: true, sent: fields });
+      try {
+        await this.#send(requestOf(null, { uuid, ...fields }));
+      } catch (error) {
+        if (answered(error as Fault)) this.put(row, { tried: false });
+        throw error;
+      }
     }
     this.put(row, { made: true });
     await setPorts(this.#send, uuid, macsOf(values.mac), row.value.ports);
+  }
+
+  /** Give a node what its row has now and had not when it was made. */
+  async #correct(row: Signal<Machine>, own: string, sent: Json, fields: Json) {
+    if (JSON.stringify(flat(sent)) === JSON.stringify(flat(fields))) return;
+    const { body: now, tag } = await get(own);
+    const body = patchOf(sent, fields, now);
+    if (body.length) await this.#send({ method: "PATCH", path: own, body, tag });
+    this.put(row, { sent: fields });
   }
 
   /** @returns what keeps the machine from being managed, "" if nothing does */
