@@ -234,3 +234,22 @@ def test_run_of_a_deleted_node_is_told_by_its_events(
     expect(entry(page, "Deleted")).to_contain_text(uuid[:8])
     entry(page, "Manage").locator("summary").click()
     expect(entry(page, "Manage")).to_contain_text("Its steps are not kept.")
+
+
+def test_older_entries_come_after_a_failure(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("503")
+    live.create("heals-1")
+    for number in range(205):
+        patch = [{"op": "add", "path": "/extra/number", "value": number}]
+        change(live, "PATCH", "/v1/nodes/heals-1", patch)
+    page.goto(to(live, "/v1/events?node=heals-1"))
+    expect(page.locator(".activity li")).to_have_count(200)
+    fail = re.compile(r"/v1/events\?.*before=")
+    page.route(fail, lambda route: route.fulfill(status=503, body="{}"), times=1)
+    page.get_by_role("button", name="Older", exact=True).click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.locator(".activity li")).to_have_count(200)
+    expect(page.locator(".activity li")).to_have_count(206)
+    expect(page.get_by_role("alert")).to_have_count(0)

@@ -1,16 +1,13 @@
 /** One erasure record: what it says, whether it is what was signed, and its proof as a file. For print, too. */
-import { useEffect, useState } from "preact/hooks";
-import { Facts, List, Skeleton, Tree, useDocument, wrong } from "../parts/read";
+import { Facts, List, Skeleton, Tree, useDocument, useReading, wrong } from "../parts/read";
 import { bdi, link, nodeLink, Result, wholeStamp } from "../parts/text";
 import { Curl } from "../parts/toasts";
 import { many, nameOf, stepName, verb, visible } from "../parts/words";
 import { path } from "../state/route";
-import { type Fault, passing } from "../wire/api";
 import { curl } from "../wire/curl";
-import { POLL_MS } from "../wire/feed";
 import { type Json } from "../wire/json";
 import { check, type Proof, readProof, type Verdict, zip } from "../wire/proof";
-import { readBatches } from "../parts/history";
+import { readBatchOf } from "../parts/history";
 
 /** @param record of a record @returns a sentence */
 function summary({ result, disks, not_erased: left, not_known: why, error, level, node }: Json): string {
@@ -26,33 +23,15 @@ interface Checked {
   verdict: Verdict;
 }
 
-/** Read a record as bytes, its signature and its key, and check them. */
-function useChecked(uuid: string): { checked: Checked | null; fault: Fault | null } {
-  const [state, setState] = useState({ checked: null as Checked | null, fault: null as Fault | null });
-  const [turn, setTurn] = useState(0);
-  useEffect(() => {
-    const abort = new AbortController();
-    const read = async () => {
-      const proof = await readProof(path("erasures", uuid), abort.signal);
-      setState({ checked: { proof, verdict: await check(uuid, proof) }, fault: null });
-    };
-    let timer = 0;
-    read().catch((error) => {
-      if (abort.signal.aborted) return;
-      setState((old) => ({ ...old, fault: error }));
-      if (passing(error)) timer = setTimeout(() => setTurn((last) => last + 1), POLL_MS);
-    });
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [uuid, turn]);
-  return state;
-}
-
 export function RecordPage({ uuid }: { uuid: string }) {
-  const { checked, fault } = useChecked(uuid);
   const own = path("erasures", uuid);
+  const { found: checked, fault } = useReading(
+    async (abort): Promise<Checked> => {
+      const proof = await readProof(own, abort);
+      return { proof, verdict: await check(uuid, proof) };
+    },
+    [uuid],
+  );
   return (
     <>
       <h1>Erasure record</h1>
@@ -160,16 +139,9 @@ const listed = (value: unknown) => (Array.isArray(value) ? value : []);
 
 /** The batch in which its run was begun. */
 function BatchOf({ record: { run, step, issued_at: at } }: { record: Json }) {
-  const [batch, setBatch] = useState(null as Json | null);
-  useEffect(() => {
-    const abort = new AbortController();
-    const then = { since: step.started_at ?? at, before: at };
-    readBatches(then, new Set([run.requester]), null, new Map(), abort.signal).then(
-      (found) => setBatch(found.find(({ runs }) => runs.has(run.uuid))?.document ?? null),
-      () => undefined, // It is told by the run, too.
-    );
-    return () => abort.abort();
-  }, [run.uuid]);
+  const then = { since: step.started_at ?? at, before: at };
+  const { found: batch } = useReading((abort) => readBatchOf(run, then, abort), [run.uuid]);
+  if (batch === undefined) return <>not read</>;
   return batch ? link(path("batches", batch.uuid), batch.name ?? "batch") : <>none is known</>;
 }
 

@@ -74,7 +74,7 @@ export function Activity({ node }: { node?: Json }) {
   const more = drawn < shown.length || read.more;
   const onMore = () => {
     setDrawn(drawn + MOST_DRAWN);
-    if (drawn + MOST_DRAWN > shown.length) read.older();
+    if (drawn + MOST_DRAWN > shown.length) void read.older();
   };
   return (
     <>
@@ -98,15 +98,17 @@ export function Activity({ node }: { node?: Json }) {
         </button>
         <Curl path={read.list} />
       </div>
-      {read.fault ? (
-        wrong(read.fault, read.list)
-      ) : !read.ready ? (
-        <Skeleton />
+      {wrong(read.fault, read.list)}
+      {!read.ready ? (
+        !read.fault && <Skeleton />
       ) : (
         <div class="activity">
           <Days entries={shown.slice(0, drawn)} fleet={!asked.one} />
           {!shown.length && (
-            <p>{entries.length ? "Nothing by them in this time." : "Nothing in this time."}</p>
+            <p>
+              {entries.length ? "Nothing by them" : "Nothing"}{" "}
+              {read.more ? "among what is read" : "in this time"}.
+            </p>
           )}
           {more && <button onClick={onMore}>Older</button>}
         </div>

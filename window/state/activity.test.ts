@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { history, names, passes, untold } from "./activity";
+import { floorOf, history, names, passes, readFrom, runsSince, untold } from "./activity";
 import { actors } from "./actors";
 import { type FeedEvent, groupsOf, kindsOf } from "./kinds";
 
@@ -248,4 +248,29 @@ test("kinds of events that only repeat steps are not read, and those without a n
 
 test("an unknown kind is told by its name", () => {
   expect(history({ ...NOTHING, events: [event("node_painted")] })[0]?.text).toBe("Node painted");
+});
+
+test("runs before the oldest event that is read are not shown, unless an event tells of them", () => {
+  const events = [event("provision", { run: "r2", event: "done" })];
+  const floor = Date.parse("2026-11-30T02:00:00Z");
+  const late = run("r3", { started_at: "2026-11-30T02:05:00+00:00" });
+  expect(runsSince([run("r1"), run("r2"), late], events, floor).map(({ uuid }) => uuid)).toEqual([
+    "r2",
+    "r3",
+  ]);
+});
+
+test("what is shown begins with the oldest event while there are older ones", () => {
+  const oldest = event("hold_added", { at: "2026-11-30T02:00:00+00:00" });
+  const [since, first] = [Date.parse("2026-11-24T00:00:00Z"), Date.parse(oldest.at)];
+  expect(floorOf(since, oldest, true)).toBe(first);
+  expect(floorOf(since, oldest, false)).toBe(since);
+  expect(floorOf(null, oldest, false)).toBe(first);
+  expect(floorOf(null, undefined, false)).toBeNull();
+});
+
+test("events that are dropped do not ask for all runs anew", () => {
+  const at = Date.parse("2026-11-30T02:07:00Z");
+  expect(readFrom(at + 1000)).toBe(readFrom(at));
+  expect(readFrom(at)).toBeLessThanOrEqual(at);
 });

@@ -183,6 +183,30 @@ export function untold(events: FeedEvent[], known: Set<string>): string[] {
   return [...runs].filter(([, own]) => !own.some(begins)).map(([run]) => run);
 }
 
+/** Runs are read from such a time on: a busy fleet would else ask anew with each event that is dropped. */
+const STEP_MS = 600_000;
+
+/** @returns the time from which runs are read, in milliseconds */
+export const readFrom = (floor: number): number => Math.floor(floor / STEP_MS) * STEP_MS;
+
+/**
+ * @param floor the events before it are not read: without them, a time with runs alone would look quiet
+ * @returns the runs that have begun since then, or of which an event tells
+ */
+export function runsSince(runs: Json[], events: FeedEvent[], floor: number): Json[] {
+  const told = new Set(events.map(({ run }) => run));
+  return runs.filter(({ uuid, started_at: at }) => told.has(uuid) || time(at) >= floor);
+}
+
+/**
+ * The time from which all is known of what is shown, in milliseconds; null: there is no event.
+ * @param more there are older events that are not read
+ */
+export function floorOf(since: number | null, oldest: FeedEvent | undefined, more: boolean): number | null {
+  const first = oldest ? time(oldest.at) : null;
+  return more ? first : (since ?? first);
+}
+
 /** Add a value to the list of a key. */
 function put<Value>(lists: Map<string, Value[]>, key: string, value: Value) {
   const list = lists.get(key);

@@ -157,14 +157,15 @@ export class Feed {
 
   /**
    * @param cursor where to begin
-   * @param onGap some events may be missing: read everything again; null if nothing but events is
-   *   shown
+   * @param onGap some events may be missing: read everything again
+   * @param only nothing but events is shown, so those of the caller's own nodes are enough
    */
   constructor(
     private cursor: string,
     private readonly onEvents: (events: FeedEvent[]) => void,
-    private readonly onGap: (() => unknown) | null,
+    private readonly onGap: () => unknown,
     private readonly filter: Record<string, string> = {},
+    private readonly only = false,
   ) {
     document.addEventListener("visibilitychange", this.onHide);
     void this.run();
@@ -208,7 +209,7 @@ export class Feed {
   /** Read events in the way that is known to work, or by polls if other tabs have all streams. */
   async more() {
     if (this.way === "poll") return this.page("poll");
-    if (this.way === "stream" && this.onGap && !(await may("baremetal:event:list_all"))) return this.again();
+    if (this.way === "stream" && !this.only && !(await may("baremetal:event:list_all"))) return this.again();
     const { rest } = this;
     const release = await takeStream(() => rest.abort()); // `run` tries again, and polls then.
     if (!release) return this.page("poll");
@@ -223,7 +224,7 @@ export class Feed {
     if (!this.abort.signal.aborted) reads(this, "again");
     await sleep(ALL_AGAIN_MS);
     // All of it is read before the next time, however long that takes.
-    if (!this.abort.signal.aborted) await this.onGap?.();
+    if (!this.abort.signal.aborted) await this.onGap();
   }
 
   async failed(error: unknown) {
@@ -289,7 +290,7 @@ export class Feed {
     const ends = AbortSignal.any([this.abort.signal, this.rest.signal]);
     const { body } = await get(this.path(waits as any), ends);
     reads(this, way);
-    if (body.trimmed) this.onGap?.();
+    if (body.trimmed) this.onGap();
     this.take([...body.events, { cursor: body.cursor }]);
     if (way === "poll") await sleep(POLL_MS);
   }
@@ -303,7 +304,7 @@ export class Feed {
     const events = lines.filter((line) => line.kind);
     const last = lines.at(-1);
     if (last) this.cursor = last.cursor;
-    if (lines.some((line) => line.trimmed) || events.length > FAR_BEHIND) this.onGap?.();
+    if (lines.some((line) => line.trimmed) || events.length > FAR_BEHIND) this.onGap();
     else if (events.length) this.onEvents(events);
   }
 }
