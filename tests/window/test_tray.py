@@ -9,7 +9,7 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import confirm, edit, press, to
+from tests.window.acts import confirm, edit, press, to, write
 from tests.window.conftest import Faults, expect
 
 
@@ -156,6 +156,49 @@ def test_undo_gives_back_what_mine_has_replaced(
     undo.click()
     page.locator(".live").get_by_text("Undone.").wait_for(state="attached")
     assert live.get("/v1/nodes/mine-1")["owner"] == "theirs"
+
+
+def test_undo_of_maintenance_gives_back_the_reason_of_another(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("412")
+    live.create("mine-2")
+    page.goto(to(live, "/v1/nodes/mine-2"))
+    press(page, "Maintenance…")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("mine")
+    expect(dialog.get_by_role("button", name="Set maintenance")).to_be_enabled()
+    body = {"reason": "a loud fan"}
+    assert live.ask("PUT", "/v1/nodes/mine-2/maintenance", body).status_code == 202
+    dialog.get_by_role("button", name="Set maintenance").click()
+    dialog.get_by_role("button", name="Use mine").click()
+    undo = page.locator(".live").get_by_role("button", name="Undo")
+    undo.wait_for()
+    assert live.get("/v1/nodes/mine-2")["maintenance_reason"] == "mine"
+    undo.click()
+    page.locator(".live").get_by_text("Undone.").wait_for(state="attached")
+    assert live.get("/v1/nodes/mine-2")["maintenance_reason"] == "a loud fan"
+
+
+def test_end_of_maintenance_by_the_service_is_asked_for(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    live.create("fault-1")
+    columns = "maintenance = 1, maintenance_reason = ?, fault = ?"
+    write(
+        live,
+        f"UPDATE nodes SET {columns} WHERE name = ?",
+        *("BMC is away", "power failure", "fault-1"),
+    )
+    page.goto(to(live, "/v1/nodes/fault-1"))
+    press(page, "End maintenance…")
+    page.get_by_role("dialog").get_by_text("power failure: BMC is away").wait_for()
+    assert live.get("/v1/nodes/fault-1")["maintenance"]
+    confirm(page, "End maintenance")
+    told = page.locator(".live").get_by_text("fault-1 is out of maintenance.")
+    told.wait_for(state="attached")
+    assert not live.get("/v1/nodes/fault-1")["maintenance"]
+    expect(page.get_by_role("button", name="Undo", exact=True)).to_have_count(0)
 
 
 def test_undo_is_offered_for_five_seconds(page: sync_api.Page, live: service.Service) -> None:
