@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
+from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import RowView
 
@@ -248,6 +249,22 @@ def living_hosts(read: Callable[[], Sequence[RowView]], timeout: float) -> list[
 
 
 _LOOK = 1.0  # seconds between two looks at a heartbeat
+
+
+def refuse_living(read: Callable[[], Sequence[RowView]], timeout: float, purpose: str) -> None:
+    """Refuse a command beside living conductors.
+
+    :param read: as for `living_hosts`.
+    :param purpose: such as "you end runs".
+    :raises errors.Conflict: a conductor is alive.
+    """
+    if hosts := living_hosts(read, timeout):
+        raise errors.Conflict(
+            f"Conductors are alive: {', '.join(hosts)}. Stop all conductors before {purpose}. A "
+            "conductor that was killed, or that ran at the time of the backup, counts as alive for "
+            f"[conductor]heartbeat_timeout seconds ({timeout}) after its last heartbeat in this "
+            "database."
+        )
 
 
 def members(rows: Iterable[RowView]) -> tuple[Member, ...]:

@@ -10,6 +10,7 @@ threads.native()  # before anything imports an oslo library
 
 import contextlib  # noqa: E402
 import os  # noqa: E402
+import pathlib  # noqa: E402
 import sys  # noqa: E402
 from argparse import ArgumentTypeError  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
@@ -20,6 +21,8 @@ from ironic_lite import errors, membership  # noqa: E402
 from ironic_lite.checks import start  # noqa: E402
 from ironic_lite.cmd import entry  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
+from ironic_lite.db import copy  # noqa: E402
+from ironic_lite.db.engine import session  # noqa: E402
 from ironic_lite.db.engine.session import Database  # noqa: E402
 from ironic_lite.db.queries import conductors  # noqa: E402
 from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
@@ -112,6 +115,25 @@ def _forget_conductor(conf: Any, database: Database) -> int:
     return 0
 
 
+def _copy_rows(conf: Any, database: Database) -> int:
+    url, check = conf.command.source, conf.command.check
+    if "://" not in url:  # a file, so that no list of processes shows a password
+        found, _ = config.judge_files([pathlib.Path(url)])
+        url = session.configured_url(found)
+    with contextlib.closing(copy.open_source(database, url)) as source:
+        seconds = conf.conductor.heartbeat_timeout
+        membership.refuse_living(lambda: source.read(conductors.all), seconds, "you copy")
+        counts = copy.copy(source, database, check=check)
+    for name, count in counts.items():
+        print(f"{name}: {count} rows")
+    print(
+        "Nothing was written. Repeat the command without --check to do this."
+        if check
+        else "All rows are copied. Change [database]connection where it names the old database."
+    )
+    return 0
+
+
 _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
     "upgrade": (_upgrade_schema, "upgrade the schema to a revision (default: the newest)"),
     "revision": (_print_revision, "print the revision of this database"),
@@ -125,6 +147,10 @@ _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
     "forget_conductor": (
         _forget_conductor,
         "remove a conductor that was renamed or retired from all lists, while the service runs",
+    ),
+    "copy": (
+        _copy_rows,
+        "copy all rows of another database of this service, which is stopped, into this empty one",
     ),
     "end_holds": (
         _end_holds,
@@ -163,6 +189,15 @@ def _add_commands(commands: Any) -> None:
             )
         if name == "forget_conductor":
             parser.add_argument("hostname", help="name of the conductor, its [DEFAULT]host")
+        if name == "copy":
+            parser.add_argument(
+                "--from",
+                dest="source",
+                required=True,
+                metavar="URL|FILE",
+                help="the other database, or its ironic-lite.conf",
+            )
+            parser.add_argument("--check", action="store_true", help="check, and write nothing")
         if name == "end_holds":
             parser.add_argument("nodes", nargs="*", help="names or UUIDs of nodes")
             parser.add_argument("--owner", help="nodes of this project")
@@ -201,8 +236,17 @@ def _give_files(conf: Any) -> None:
 
 def _run_command(conf: cfg.ConfigOpts) -> int:
     create = conf.command.name == "upgrade"
-    with start.quiet(), contextlib.closing(start.open_database(conf, create=create)) as database:
-        status: int = conf.command.act(conf, database)
+    try:
+        with (
+            start.quiet(),
+            contextlib.closing(start.open_database(conf, create=create)) as database,
+        ):
+            status: int = conf.command.act(conf, database)
+    except errors.Error as why:
+        if conf.command.name != "copy":
+            raise
+        entry.refuse(PROG, why)
+        return entry.EXIT_CONFIG
     if create:
         _give_files(conf)
     return status

@@ -181,11 +181,6 @@ def _end_work_of_node(task: Task, host: str) -> None:
 
 
 _PAGE = 500
-_ALIVE = (
-    "Conductors are alive: {hosts}. Stop all conductors before you end runs. A conductor that was "
-    "killed, or that ran at the time of the backup, counts as alive for "
-    "[conductor]heartbeat_timeout seconds ({seconds}) after its last heartbeat in this database."
-)
 
 
 def run(conf: Configuration, database: Database, confirmed: bool, hold: str | None = None) -> int:
@@ -195,7 +190,8 @@ def run(conf: Configuration, database: Database, confirmed: bool, hold: str | No
     :returns: the exit status: 1 if a node could not be changed.
     :raises errors.Error: a conductor is alive, or the database is away.
     """
-    _refuse_living(conf, database)
+    seconds = conf.conductor.heartbeat_timeout
+    membership.refuse_living(lambda: database.read(conductors.all), seconds, "you end runs")
     found = database.read(find_work)
     for row in found.nodes.values():
         print(f"node {row['uuid']}: {outcome(row)}")
@@ -271,10 +267,3 @@ def _end(
         return end_work(service.tasks, found, hold=hold)
     finally:
         service.stop(0)
-
-
-def _refuse_living(conf: Configuration, database: Database) -> None:
-    seconds = conf.conductor.heartbeat_timeout
-    hosts = membership.living_hosts(lambda: database.read(conductors.all), seconds)
-    if hosts:
-        raise errors.Conflict(_ALIVE.format(hosts=", ".join(hosts), seconds=seconds))

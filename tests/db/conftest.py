@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import pathlib
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -84,3 +88,27 @@ def empty_database(request: pytest.FixtureRequest) -> Iterator[Database]:
         else:
             url = made.enter_context(database_servers.own_database(request.param, "empty"))
         yield made.enter_context(contextlib.closing(session.open_database(url)))
+
+
+@pytest.fixture
+def open_empty(
+    sqlite_template: pathlib.Path, tmp_path: pathlib.Path, server_urls: _Urls
+) -> Iterator[Callable[..., Database]]:
+    """A function from kind and keys to a migrated database without rows; SQLite files are new."""
+    with contextlib.ExitStack() as made:
+
+        def opened(kind: str, *keys: str) -> Database:
+            if kind == "sqlite":
+                handle, path = tempfile.mkstemp(dir=tmp_path, suffix=".sqlite")
+                os.close(handle)
+                shutil.copyfile(sqlite_template, path)
+                url = f"sqlite:///{path}"
+            else:
+                url = server_urls(kind)
+            database = session.open_database(url, encryption_keys=keys)
+            made.enter_context(contextlib.closing(database))
+            if kind != "sqlite":
+                _clear(database)
+            return database
+
+        yield opened

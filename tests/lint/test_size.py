@@ -16,10 +16,10 @@ ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
     "ironic_lite.api": (13_515, 59),
     "ironic_lite.checks": (1_315, 8),
-    "ironic_lite.cmd": (2_010, 10),
+    "ironic_lite.cmd": (2_045, 10),
     "ironic_lite.conductor": (9_305, 54),
     "ironic_lite.core": (4_880, 24),
-    "ironic_lite.db": (5_610, 35),
+    "ironic_lite.db": (5_800, 36),
     "ironic_lite.domain": (6_050, 35),
     "ironic_lite.drivers": (14_645, 67),
     "ironic_lite.errors": (420, 1),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 69_120, "tokens": 600_800, "files": 362, "small": 66, "single": 62}
+ALL = {"lines": 69_355, "tokens": 602_600, "files": 363, "small": 66, "single": 64}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import pathlib
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -44,8 +45,8 @@ _DRIVERS = {
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
 _SILENCE = 5
 """Seconds after the limit of a statement until a server that has not ended it counts as silent."""
-_IDLE_TRANSACTION = 5000
-"""Milliseconds after which the server ends a session that is idle in a transaction."""
+_IDLE_TRANSACTION = 5
+"""Seconds after which the server ends a session that is idle in a transaction."""
 _BEGIN = {"postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED", "mysql": "BEGIN"}
 """Begins writes; without it the server commits each statement, and a read sends nothing else.
 
@@ -152,7 +153,8 @@ class Database:
     @property
     def name(self) -> str:
         """The URL without password and options, for messages."""
-        return self.url.set(query={}).render_as_string(hide_password=True)
+        shown = self.url.set(query={}).render_as_string(hide_password=True)
+        return shown.replace("file%3A//", "")  # of a path as a URI
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Return the result of ``work``, which reads over one connection.
@@ -319,12 +321,18 @@ def configured(conf: Configuration, *, create: bool = False) -> Database:
         the file is moved away, a process that starts would use an empty one.
     """
     options = {name: conf.database[name] for name in _OPTIONS}
-    url: str | sa.URL | None = conf.database.connection
-    if not url:
-        # Not as text, in which a %20 or a ? of the path has another meaning.
-        file = config.state_path(conf) / "ironic-lite.sqlite"
-        url = sa.URL.create("sqlite", database=str(file))
-    return open_database(url, sqlite_create=create, **options)
+    if not conf.database.connection:
+        config.state_path(conf)
+    return open_database(configured_url(conf), sqlite_create=create, **options)
+
+
+def configured_url(conf: Configuration) -> str | sa.URL:
+    """Return the URL of the configured database."""
+    if url := conf.database.connection:
+        return str(url)
+    # Not as text, in which a %20 or a ? of the path has another meaning.
+    file = pathlib.Path(conf.state_path) / "ironic-lite.sqlite"
+    return sa.URL.create("sqlite", database=str(file))
 
 
 def open_database(
@@ -336,6 +344,7 @@ def open_database(
     connection_recycle_time: float = 3600,
     connect_timeout: float = 10,
     statement_timeout: float = 30,
+    idle_timeout: int = _IDLE_TRANSACTION,
     sqlite_busy_timeout: float = 10,
     sqlite_foreign_keys: bool = True,
     sqlite_create: bool = True,
@@ -346,6 +355,7 @@ def open_database(
     :param url: SQLAlchemy URL; without a driver, psycopg and PyMySQL are taken.
     :param statement_timeout: seconds for one statement on PostgreSQL and MariaDB, 0 for no limit.
         The other parameters are those of ``[database]``, all times in seconds.
+    :param idle_timeout: seconds for which a transaction there may be idle, 0 for no limit.
     :param sqlite_foreign_keys: False for migrations only. SQLite changes a table by copying it and
         dropping the old one, which would delete the rows that refer to it.
     :param sqlite_create: create a missing file, readable by its owner only.
@@ -366,9 +376,19 @@ def open_database(
         if sqlite_create:
             sqlite.keep_private(str(address.database))
     elif kind in ("mysql", "mariadb"):
-        sa.event.listen(engine, "connect", _prepare_mysql(statement_timeout))
+        sa.event.listen(engine, "connect", _prepare_mysql(statement_timeout, idle_timeout))
     sa.event.listen(engine, "do_connect", functools.partial(_connect_driver, statement_timeout))
     return Database(address, engine, options)
+
+
+def patient(database: Database, url: str | sa.URL | None = None, **changed: Any) -> Database:
+    """Return a database whose statements and transactions may take any time, opened like another.
+
+    :param url: its own URL, None for that of ``database``.
+    :param changed: parameters of `open_database` that differ from those of ``database``.
+    """
+    unlimited = {"statement_timeout": 0, "idle_timeout": 0, "sqlite_create": False}
+    return open_database(url or database.url, **{**database.options, **unlimited, **changed})
 
 
 def _new_engine(address: sa.URL, kind: str, options: Row) -> sa.Engine:
@@ -444,7 +464,7 @@ def _engine_options(kind: str, options: Row) -> Row:
         settings = f"-c statement_timeout={statement} -c lock_timeout={lock} -c timezone=UTC"
         # No transaction of this service waits for anything but the database. A stopped process
         # must not hold back the cursors of followers, or its locks.
-        settings += f" -c idle_in_transaction_session_timeout={_IDLE_TRANSACTION}"
+        settings += f" -c idle_in_transaction_session_timeout={options['idle_timeout'] * 1000}"
         return {
             "isolation_level": "AUTOCOMMIT",  # see _BEGIN
             "connect_args": {
@@ -489,7 +509,7 @@ def _driver_connection(conn: Connection) -> Any:
     return conn.connection.dbapi_connection
 
 
-def _prepare_mysql(statement_timeout: float) -> Callable[[Any, Any], None]:
+def _prepare_mysql(statement_timeout: float, idle_timeout: int) -> Callable[[Any, Any], None]:
     def prepare(connection: Any, _record: Any) -> None:
         maria = "MariaDB" in connection.get_server_info()
         # MySQL's limit is in milliseconds, and for reads only.
@@ -499,7 +519,7 @@ def _prepare_mysql(statement_timeout: float) -> Callable[[Any, Any], None]:
             else f"max_execution_time={int(statement_timeout * 1000)}"
         )
         if maria:
-            limit += f", idle_write_transaction_timeout={_IDLE_TRANSACTION // 1000}"
+            limit += f", idle_write_transaction_timeout={idle_timeout}"
         with connection.cursor() as cursor:
             cursor.execute(f"SET SESSION {limit}")
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")

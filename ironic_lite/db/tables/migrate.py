@@ -318,9 +318,9 @@ def upgrade(database: Database, revision: str = "head") -> str:
         return found
     database.read(lambda conn: refuse_unmigrated(conn, found, wanted))
     # Changes of large tables take long; so does waiting for another migration.
-    patience = {"statement_timeout": 0, "sqlite_busy_timeout": _LOCK_TIMEOUT}
-    options = {**database.options, **patience, "sqlite_foreign_keys": False}
-    patient = session.open_database(database.url, **options)
+    patient = session.patient(
+        database, sqlite_busy_timeout=_LOCK_TIMEOUT, sqlite_foreign_keys=False
+    )
     with contextlib.closing(patient):
         patient.write(lambda conn: _migrate_schema(conn, wanted), once=True)
     return wanted
@@ -330,7 +330,7 @@ def _migrate_schema(conn: Connection, wanted: str) -> None:
     # Loaded here only, because alembic takes a tenth of a second that a start on a current database
     # does not need.
     command, config = (importlib.import_module(f"alembic.{name}") for name in ("command", "config"))
-    _exclude_others(conn)
+    exclude_others(conn)
     settings = config.Config()
     # alembic expands percent signs in its settings.
     settings.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
@@ -358,8 +358,8 @@ def _orphaned_rows(conn: Connection) -> set[tuple[str, str]]:
     return {(str(row[0]), str(row[2])) for row in rows}
 
 
-def _exclude_others(conn: Connection) -> None:
-    """Wait until no other process migrates; SQLite's write transaction ensures it.
+def exclude_others(conn: Connection) -> None:
+    """Wait until no other process migrates or copies; SQLite's write transaction ensures it.
 
     Call it on a connection of its own. The locks end with the transaction (PostgreSQL) or with the
     connection (MariaDB).
