@@ -113,7 +113,7 @@ function Record({ uuid, proof, verdict }: Checked & { uuid: string }) {
           ],
           ["Made", wholeStamp(record.issued_at)],
           ["Asked for by", run.project ? `${run.requester}, project ${run.project}` : run.requester],
-          ["Batch", <BatchOf record={record} />],
+          ["Batch", <BatchOf key={record.uuid} record={record} />],
           ["Run", run.uuid ? link(path("nodes", run.node, "runs", run.uuid), verb(run.verb ?? "run")) : null],
           [
             "Step",
@@ -145,15 +145,39 @@ function BatchOf({ record: { run, step, issued_at: at } }: { record: Json }) {
   return batch ? link(path("batches", batch.uuid), batch.name ?? "batch") : <>none is known</>;
 }
 
+/**
+ * The record before one, and whether its chain holds, as `baremetal erasure verify` says it.
+ * @param records of its node, the newest first
+ * @param whole there are no older ones
+ */
+export function chainOf(
+  { uuid, previous }: Json,
+  records: Json[],
+  whole: boolean,
+): { before?: Json; says: string; broken: boolean } {
+  const at = records.findIndex((other) => other.uuid === uuid);
+  if (at < 0)
+    return whole
+      ? { says: "NOT KNOWN: the list of this node does not have this record", broken: true }
+      : { says: "not read: there are too many newer records", broken: false };
+  const before = records[at + 1];
+  const missing = { says: `MISSING, or of another project's time: SHA-256 ${plain(previous)}`, broken: true };
+  if (!before && !whole) return { says: "not read", broken: false };
+  if (!before) return previous ? missing : { says: "none, it is the first of this node", broken: false };
+  if (!previous) return { before, says: "NOT NAMED by this record, and there is one", broken: true };
+  return plain(previous) === before.sha256 ? { before, says: "", broken: false } : { before, ...missing };
+}
+
+const plain = (hash: unknown) => String(hash ?? "").replace("sha256:", "");
+
 /** The records of this node before and after it, and whether the chain holds. */
 function Chain({ record, sha256 }: { record: Json; sha256: string }) {
   const list = `/v1/erasures?${new URLSearchParams({ node: record.node.uuid, limit: "1000" })}`;
-  const { body } = useDocument(list);
-  if (!body) return null;
+  const { body, fault } = useDocument(list);
+  if (!body) return wrong(fault, list) ?? <Facts of={[["Record before", "not read"]]} />;
   const records: Json[] = body.erasures;
   const at = records.findIndex(({ uuid }) => uuid === record.uuid);
-  const wanted = String(record.previous ?? "").replace("sha256:", "");
-  const before = records.find((other) => other.sha256 === wanted);
+  const { before, says, broken } = chainOf(record, records, !body.next);
   const after = records[at - 1];
   const one = (other: Json) => (
     <>
@@ -165,13 +189,9 @@ function Chain({ record, sha256 }: { record: Json; sha256: string }) {
       of={[
         [
           "Record before",
-          before ? (
-            one(before)
-          ) : wanted && !body.next ? (
-            <strong class="danger">MISSING: SHA-256 {bdi(wanted)}</strong>
-          ) : wanted ? null : (
-            "none, it is the first of this node"
-          ),
+          <>
+            {broken ? <strong class="danger">{bdi(says)}</strong> : says} {before && one(before)}
+          </>,
         ],
         ["Record after", after ? one(after) : at === 0 ? "none, it is the newest of this node" : null],
         [

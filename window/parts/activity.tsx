@@ -7,7 +7,7 @@ import { Ago, bdi, filters, link, nodeLink, Result } from "./text";
 import { Curl } from "./toasts";
 import { batchTitle, many, stepName, sum, verb, visible } from "./words";
 import { type Change, type Entry, history, names, passes } from "../state/activity";
-import { absolute, clockTime, dayOf, duration, now } from "../state/clock";
+import { absolute, clockTime, dayOf, duration, minute, now } from "../state/clock";
 import { groupsOf } from "../state/kinds";
 import { changeRoute, href, path, route } from "../state/route";
 import { prefs } from "../state/settings";
@@ -41,7 +41,7 @@ function useAsked(node: string | undefined): Asked & { preset: string; night: [s
     const at = now.peek();
     if (preset !== "own") return spanOf(preset, at, { utc, night: [from, to] });
     return { since: moment(since, at), before: moment(before, at) };
-  }, [preset, since, before, utc, from, to]);
+  }, [preset, since, before, utc, from, to, preset === "own" || minute.value]);
   return {
     ...span,
     preset,

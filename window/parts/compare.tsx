@@ -1,30 +1,16 @@
 /** Earlier runs beside one, step by step. */
-import { useEffect, useState } from "preact/hooks";
 import { duration } from "../state/clock";
 import { comparisonOf } from "../state/gantt";
 import { href, path } from "../state/route";
-import { type Fault, get } from "../wire/api";
+import { get } from "../wire/api";
 import { type Json } from "../wire/json";
-import { List, Skeleton, wrong } from "./read";
+import { List, Skeleton, useReading, wrong } from "./read";
 import { bdi, Result, stamp } from "./text";
 import { stepName } from "./words";
 
-const NOT_READ = { runs: undefined as Json[] | null | undefined, fault: null as Fault | null };
-
 /** The last runs of the same verb beside this one. */
 export function Compared({ run, of, most }: { run: Json; of: "node" | "class"; most: number }) {
-  const [{ runs, fault }, setFound] = useState(NOT_READ);
-  useEffect(() => {
-    let over = false;
-    setFound(NOT_READ);
-    earlierRuns(run, of, most).then(
-      (runs) => over || setFound({ runs, fault: null }),
-      (fault) => over || setFound({ ...NOT_READ, fault }),
-    );
-    return () => {
-      over = true;
-    };
-  }, [run.uuid, of]);
+  const { found: runs, fault } = useReading((abort) => earlierRuns(run, of, most, abort), [run.uuid, of]);
   if (fault) return wrong(fault);
   if (runs === undefined) return <Skeleton rows={2} />;
   if (!runs?.length)
@@ -37,16 +23,19 @@ async function earlierRuns(
   { node_uuid: node, verb: done, started_at: before }: Json,
   of: "node" | "class",
   most: number,
+  abort: AbortSignal,
 ): Promise<Json[] | null> {
   const query = new URLSearchParams({ verb: done, before, limit: String(most), fields: "uuid" });
   if (of === "node") query.set("node", node);
   else {
-    const { body } = await get(`${path("nodes", node)}?fields=resource_class`);
+    const { body } = await get(`${path("nodes", node)}?fields=resource_class`, abort);
     if (!body.resource_class) return null;
     query.set("resource_class", body.resource_class);
   }
-  const { body } = await get(`/v1/runs?${query}`);
-  return Promise.all(body.runs.map(async ({ uuid }: Json) => (await get(path("runs", uuid))).body as Json));
+  const { body } = await get(`/v1/runs?${query}`, abort);
+  return Promise.all(
+    body.runs.map(async ({ uuid }: Json) => (await get(path("runs", uuid), abort)).body as Json),
+  );
 }
 
 /** @param props `runs`: the first is the one that is compared; `named`: the runs are of several nodes */

@@ -1,10 +1,9 @@
 /** What a deployment installs: the image, which the node keeps, and the config drive of the request. */
-import { useEffect, useLayoutEffect, useState } from "preact/hooks";
-import { get } from "../wire/api";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { type Json, withValue } from "../wire/json";
 import { Field, typed } from "./fields";
 import { useChange } from "./form";
-import { FaultBox } from "./read";
+import { FaultBox, useDocument } from "./read";
 
 const MASKED = /\*{6}/;
 const IMAGE = ["image_source", "image_checksum"] as const;
@@ -12,18 +11,10 @@ const GZIP = [0x1f, 0x8b];
 
 /** @returns images of other nodes of the class, without those that contain a login */
 function useImages(resourceClass: string | null) {
-  const [images, setImages] = useState([] as string[]);
-  useEffect(() => {
-    const filter = resourceClass ? `&resource_class=${encodeURIComponent(resourceClass)}` : "";
-    get(`/v1/nodes?fields=instance_info&limit=100${filter}`).then(
-      ({ body }) => {
-        const found = body.nodes.map((node: Json) => node.instance_info?.image_source);
-        setImages([...new Set<string>(found.filter((url: unknown) => url && !MASKED.test(String(url))))]);
-      },
-      () => undefined,
-    );
-  }, [resourceClass]);
-  return images;
+  const filter = resourceClass ? `&resource_class=${encodeURIComponent(resourceClass)}` : "";
+  const { body } = useDocument(`/v1/nodes?fields=instance_info&limit=100${filter}`);
+  const found = (body?.nodes ?? []).map((node: Json) => node.instance_info?.image_source);
+  return [...new Set<string>(found.filter((url: unknown) => url && !MASKED.test(String(url))))];
 }
 
 /** @returns the config drive of a form, undefined if nothing is typed */

@@ -8,7 +8,7 @@ import { type Fault, pages, passing, sleep } from "../wire/api";
 import { POLL_MS } from "../wire/feed";
 import { type Json } from "../wire/json";
 import { openNext, openSome } from "./bulk";
-import { DocumentView, List, useDocument, wrong } from "./read";
+import { DocumentView, List, useDocument, useReading, wrong } from "./read";
 import { Sign, Squares } from "./squares";
 import { bdi, link, Marks, nodeLink, Result, stamp } from "./text";
 import { erases, nameOf, wording } from "./words";
@@ -187,25 +187,24 @@ function NodeList({ nodes, erasing }: { nodes: Json[]; erasing: boolean }) {
 /** As many UUIDs as one request may name. */
 const UUIDS_AT_ONCE = 150;
 
+const NONE_MARKED = new Map<string, Json>();
+
 /** Whether nodes are retired or protected, by their UUIDs; nothing while it is not read. */
 function useMarked(uuids: string[]): Map<string, Json> {
-  const [found, setFound] = useState(new Map<string, Json>());
-  useEffect(() => {
-    const abort = new AbortController();
-    const read = async () => {
+  const { found } = useReading(
+    async (abort) => {
       const nodes = new Map<string, Json>();
       for (let at = 0; at < uuids.length; at += UUIDS_AT_ONCE) {
         const some = uuids.slice(at, at + UUIDS_AT_ONCE).join();
         const list = `/v1/nodes?uuid=${some}&fields=uuid,retired,protected`;
-        for await (const page of pages(list, "nodes", abort.signal))
+        for await (const page of pages(list, "nodes", abort))
           for (const node of page) nodes.set(node.uuid, node);
       }
-      setFound(nodes);
-    };
-    read().catch(() => undefined); // The list is shown without them.
-    return () => abort.abort();
-  }, [uuids.join()]);
-  return found;
+      return nodes;
+    },
+    [uuids.join()],
+  );
+  return found ?? NONE_MARKED; // The list is shown without them.
 }
 
 /** @param erasing whether its run may erase disks */

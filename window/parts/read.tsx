@@ -12,7 +12,7 @@ import { POLL_MS } from "../wire/feed";
 import { useFade } from "./fade";
 import { Ago, bdi, Result } from "./text";
 import { copy, Curl } from "./toasts";
-import { many, optionsIn, wording } from "./words";
+import { many, optionsIn, visible, wording } from "./words";
 
 /** A list of the fleet is read again after this time. */
 export const LIST_MS = 10_000;
@@ -244,7 +244,7 @@ export function List({
           <tr>
             {head.map((title, at) => (
               <th scope="col" class={kind(at)}>
-                {title}
+                {bdi(title)}
               </th>
             ))}
           </tr>
@@ -261,7 +261,7 @@ export function List({
               )}
               <Row faded={!!keys}>
                 {row.map((cell, at) => (
-                  <td data-label={head[at]} class={kind(at)}>
+                  <td data-label={visible(head[at])} class={kind(at)}>
                     {cellOf(cell)}
                   </td>
                 ))}

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { VERBS } from "../facts";
 import { actors } from "../state/actors";
-import { clockTime, duration, now, usualTime } from "../state/clock";
+import { clockTime, dayTime, duration, now, usualTime } from "../state/clock";
 import { type Gantt, ganttOf, type GanttRow, type Span } from "../state/gantt";
 import { href, path } from "../state/route";
 import { prefs, small } from "../state/settings";
@@ -10,7 +10,7 @@ import { type Json } from "../wire/json";
 import { lazy } from "./lazy";
 import { COPY, copyOf, useDocument } from "./read";
 import { Ago, bdi, link, Result, stamp, State } from "./text";
-import { causeOf, ERASING, expected, OVERDUE, stepName, verb } from "./words";
+import { causeOf, ERASING, expected, OVERDUE, stepName, verb, visible } from "./words";
 
 const Compared = lazy(async () => (await import("./compare")).Compared);
 const COMPARED = 5;
@@ -115,7 +115,7 @@ function Step({ row, chart, own, over }: { row: GanttRow; chart: Gantt; own: str
         {step.attempt > 1 && <span>attempt {step.attempt}</span>}
         {step.overdue && <span class="danger">◷ overdue</span>}
         {seconds !== null && !step.error && (
-          <a href={log(step.started_at)} aria-label={`log of ${stepName(step)}`}>
+          <a href={log(step.started_at)} aria-label={`log of ${visible(stepName(step))}`}>
             log
           </a>
         )}
@@ -163,8 +163,12 @@ function Bars({ row: { step, bar, usual, seconds }, chart }: { row: GanttRow; ch
 /** Ticks nearer to the present, or to the end of the axis, would stand in other words, in percent. */
 const near = () => (small.value ? 18 : 9);
 
-/** Times below the bars: local, with seconds if they are needed. */
+const DAY_MS = 86_400_000;
+
+/** Times below the bars: local, with seconds if they are needed, or with days. */
 function Axis({ chart: { ticks, exact, now: present } }: { chart: Gantt }) {
+  const days = (ticks.at(-1)?.at ?? 0) - (ticks[0]?.at ?? 0) >= DAY_MS;
+  const time = (at: string) => (days ? dayTime : clockTime)(at, prefs.value.utc, exact);
   const label = (x: number, text: string) => (
     <text x={percent(x)} y="14" text-anchor={x < near() ? "start" : x > 100 - near() ? "end" : "middle"}>
       {text}
@@ -174,7 +178,7 @@ function Axis({ chart: { ticks, exact, now: present } }: { chart: Gantt }) {
     <svg class="gantt axis" aria-hidden="true">
       {ticks
         .filter(({ x }) => present === null || Math.abs(x - present) > near())
-        .map(({ at, x }) => label(x, clockTime(new Date(at).toISOString(), prefs.value.utc, exact)))}
+        .map(({ at, x }) => label(x, time(new Date(at).toISOString())))}
       {present !== null && label(present, "now")}
     </svg>
   );
@@ -194,7 +198,7 @@ function Compare({ run }: { run: Json }) {
         <span class="small">Compare with the last {COMPARED}</span>
         {choice("node", "on this node")} {choice("class", "of this class")}
       </div>
-      {of && <Compared run={run} of={of} most={COMPARED} />}
+      {of && <Compared key={of} run={run} of={of} most={COMPARED} />}
     </>
   );
 }

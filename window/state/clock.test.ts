@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { absolute, clockTime, dayOf, duration, now, since, timeOfDay, usualTime } from "./clock";
+import { absolute, clockTime, dayOf, dayTime, duration, now, since, timeOfDay, usualTime } from "./clock";
 
 test("durations have at most two units", () => {
   expect(duration(null)).toBe("");
@@ -26,6 +26,7 @@ test("ages are those of the service's clock, and never negative", () => {
 test("a time of another day has its weekday", () => {
   now.value = Date.parse("2026-11-22T10:00:00Z");
   expect(clockTime("2026-11-22T11:40:00Z", true)).toBe("11:40");
+  expect(dayTime("2026-11-21T00:00:00Z", true)).toMatch(/Sat.*00:00/);
   expect(clockTime("2026-11-23T11:40:00Z", true)).toMatch(/Mon.*11:40/);
 });
 

@@ -1,10 +1,13 @@
 /** Time by the service's clock, and times as people read them. */
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 
 let clockOffset = 0;
 
 /** The service's time in milliseconds; it moves each second while the page is visible and the service answers. */
 export const now = signal(Date.now());
+
+/** The same in whole minutes, for what need not be drawn each second. */
+export const minute = computed(() => Math.floor(now.value / 60_000));
 
 /** @param date the header Date of an answer */
 export function setClock(date: string | null) {
@@ -97,6 +100,10 @@ export function timeOfDay(at: string, utc: boolean, beside: string): string {
   return formatted(at, utc, { ...SECONDS, ...DATE, ...year } as Format);
 }
 
+/** @returns `Sun 11:40` */
+export const dayTime = (at: string, utc: boolean): string =>
+  formatted(at, utc, { ...CLOCK, weekday: "short" });
+
 /** After these hours, the time of a clock may be that of another day. */
 const HALF_A_DAY_MS = 12 * 3600 * 1000;
 
@@ -105,8 +112,6 @@ const HALF_A_DAY_MS = 12 * 3600 * 1000;
  * @returns `11:40`, or `Sun 11:40`
  */
 export const clockTime = (at: string, utc: boolean, exact?: boolean): string =>
-  formatted(
-    at,
-    utc,
-    exact ? SECONDS : Date.parse(at) - now.value > HALF_A_DAY_MS ? { ...CLOCK, weekday: "short" } : CLOCK,
-  );
+  !exact && Date.parse(at) - now.value > HALF_A_DAY_MS
+    ? dayTime(at, utc)
+    : formatted(at, utc, exact ? SECONDS : CLOCK);

@@ -56,6 +56,9 @@ export function spanOf(
 const DURATION = /^(?!P[^T]*[HMS])P?(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?$/i;
 const WITH_ZONE = /(?:Z|[+-]\d\d:?\d\d)$/i;
 
+/** A date can say no time before it. */
+const FIRST = Date.UTC(1970, 0);
+
 /**
  * @param text `since` or `before` of the API: a time, UTC without a zone, or a duration before now
  * @returns milliseconds; null for anything else, such as a cursor
@@ -64,7 +67,8 @@ export function moment(text: string, now: number): number | null {
   const parts = DURATION.exec(text)?.slice(1);
   if (parts?.some(Boolean)) {
     const [days = 0, hours = 0, minutes = 0, seconds = 0] = parts.map((part) => Number(part ?? 0));
-    return now - ((days * 24 + hours) * HOUR_MS + minutes * 60_000 + seconds * 1000);
+    const at = now - ((days * 24 + hours) * HOUR_MS + minutes * 60_000 + seconds * 1000);
+    return at < FIRST ? null : at;
   }
   if (!/^\d{4}-\d\d-\d\d/.test(text)) return null;
   const at = Date.parse(/T| /.test(text) && !WITH_ZONE.test(text) ? `${text}Z` : text);
