@@ -221,7 +221,7 @@ def test_holds_that_leave_a_node_alone_silence_it(
         fail(database, node)
     hold(api, nodes[0], "hardware")
     hold(api, nodes[1], "freeze")
-    hold(api, nodes[2], "trial", blocks=["power"])
+    hold(api, nodes[2], "sampling", blocks=["power"])
     hold(api, nodes[3], "legal")
     hold(api, nodes[4], "asset", blocks=["forget", "erase"])
     shown = read(api)

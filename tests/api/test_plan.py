@@ -155,7 +155,8 @@ def counts(database: Database, node: str) -> dict[str, int]:
                 sa.select(sa.func.count()).select_from(table).where(table.c.node_uuid == node)
             ).scalar_one()
             for table in models.metadata.sorted_tables
-            if "node_uuid" in table.c
+            # Sweeps take up nodes whose search terms are to be made, whatever requests do.
+            if "node_uuid" in table.c and table is not models.search_changes
         }
 
     return database.read(count)

@@ -222,6 +222,12 @@ ROUTES: dict[str, Callable[[World], Asked]] = {
     "POST /nodes/{ident}/holds": lambda w: Asked(
         f"nodes/{w.node()}/holds", ("hold_added",), {"kind": "freeze", "reason": "look"}
     ),
+    "POST /holds": lambda w: Asked(
+        "holds", ("hold_added",), {"kind": "observe", "reason": "look", "nodes": [w.node()]}
+    ),
+    "POST /holds/end": lambda w: Asked(
+        "holds/end", ("hold_ended",), {"kind": "freeze", "reason": "x", "nodes": [w.hold()[0]]}
+    ),
     "PUT /nodes/{ident}/data_state": lambda w: Asked(
         f"nodes/{w.node()}/data_state", ("data_state",), {"data_state": "dirty", "reason": "seen"}
     ),

@@ -16,7 +16,7 @@ from ironic_lite import errors
 from ironic_lite.api.controllers import provisioning
 from ironic_lite.core import config, context
 from ironic_lite.domain import holds, node_locks, states, verbs
-from ironic_lite.domain.holds import ALLOCATION, POWER, REMOVAL, Block, Hold
+from ironic_lite.domain.holds import ALLOCATION, ORDER, POWER, REMOVAL, Block, Hold
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.domain.verb_refusals import VerbRequest
 
@@ -312,6 +312,7 @@ REFUSED: dict[str, set[str]] = {
     "use": {"active", "deploy", "rebuild", ALLOCATION},
     "verbs": (HOLDABLE - {"abort", "unhold"}) | {ALLOCATION},
     "power": {POWER},
+    "machine": {ORDER},
     "forget": {REMOVAL},
 }
 """What each block refuses, by the targets of verbs."""
@@ -332,7 +333,7 @@ def made(*blocks: str, **values: Any) -> Hold:
 
 
 @pytest.mark.parametrize("block", REFUSED)
-@pytest.mark.parametrize("said", sorted(HOLDABLE | {ALLOCATION, POWER, REMOVAL}))
+@pytest.mark.parametrize("said", sorted(HOLDABLE | {ALLOCATION, POWER, REMOVAL, ORDER}))
 def test_block_refuses_its_operations(block: str, said: str) -> None:
     operation = verbs.BY_TARGET[said].event if said in HOLDABLE else said
     why = holds.refusal("n1", [made(block)], operation, said)
@@ -394,7 +395,7 @@ def test_blocks_that_contradict_the_kind_are_refused() -> None:
 
 @pytest.mark.parametrize("named", [None, []])
 def test_other_kinds_need_blocks(named: list[str] | None) -> None:
-    with pytest.raises(errors.MissingParameter, match=r"erase, use, verbs, power, forget"):
+    with pytest.raises(errors.MissingParameter, match=r"erase, use, verbs, power, machine, forget"):
         holds.blocks_of("audit", named)
 
 

@@ -220,7 +220,8 @@ def test_tabs_open_while_the_service_is_away(
     faults.allow("ERR_FAILED|net::ERR")
     page.get_by_role("link", name="Hardware", exact=True).click()
     page.get_by_text("Not inspected yet.").wait_for()
-    page.get_by_role("link", name="Settings", exact=True).click()
+    tabs = page.get_by_role("navigation", name="Parts of the node")
+    tabs.get_by_role("link", name="Settings").click()
     page.get_by_role("button", name="Change settings…").wait_for()
 
 

@@ -22,7 +22,7 @@ NARROW = """
     - link "Doctor"
   - button "Find…"
   - button "Help and shortcuts"
-  - link "settings"
+  - link "Settings"
 """
 DIALOGS = {
     ("fleet", "Find…"): """

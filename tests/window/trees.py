@@ -20,7 +20,7 @@ HEAD = """
   - button /Copy as curl/
   - button "Help and shortcuts"
   - button /Theme/
-  - link "settings"
+  - link "Settings"
 """
 NODE = """
 - main:
