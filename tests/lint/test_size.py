@@ -23,13 +23,13 @@ FOLDERS = {
     "ironic_lite.domain": (6_050, 35),
     "ironic_lite.drivers": (14_645, 67),
     "ironic_lite.errors": (420, 1),
-    "ironic_lite.features": (5_890, 38),
+    "ironic_lite.features": (5_900, 38),
     "ironic_lite.feed": (380, 1),
     "ironic_lite.images": (2_190, 11),
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 69_355, "tokens": 602_600, "files": 363, "small": 66, "single": 64}
+ALL = {"lines": 69_370, "tokens": 602_700, "files": 363, "small": 66, "single": 64}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

@@ -399,6 +399,7 @@ def test_batch_leaves_out_unfit_nodes_and_gives_each_reason(operator: Operator) 
     assert "case 7" in texts[nodes[2]]
     assert planned.json["fit"] == {
         "count": 4,
+        "digest": rules.digest([{"uuid": node} for node in reversed(fit)]),
         "retired": [],
         "protected": [{"uuid": nodes[6], "name": operator.shows(nodes[6])["name"]}],
     }
@@ -425,7 +426,28 @@ def test_batch_with_another_number_of_fit_nodes_does_not_begin(operator: Operato
     assert operator.api.post("/v1/batches", {**asked, "expect_fit": 1}).status == 201
 
 
-@pytest.mark.parametrize("count", [-1, "2", None])
+def test_batch_with_other_nodes_than_those_of_its_plan_does_not_begin(operator: Operator) -> None:
+    nodes = fleet(operator, 3, "manageable")
+    hold = {"kind": "freeze", "reason": "case 7"}
+    ends = operator.api.post(f"/v1/nodes/{nodes[2]}/holds", hold).json["uuid"]
+    body = {"nodes": nodes, "request": {"target": "provide"}, "unfit": "leave out"}
+    planned = operator.api.post("/v1/batches?plan=true", body).json
+    asked = {**body, "expect": 3, "expect_fit": planned["fit"]["digest"]}
+    assert operator.api.post(f"/v1/nodes/{nodes[1]}/holds", hold).status == 201
+    assert operator.api.delete(f"/v1/nodes/{nodes[2]}/holds/{ends}").status == 204
+    refused = operator.api.post("/v1/batches", asked)
+    assert (refused.status, "Other nodes" in refused.text) == (409, True)
+    assert operator.api.get("/v1/batches").json["batches"] == []
+    now = operator.api.post("/v1/batches?plan=true", body).json
+    assert now["fit"]["count"] == planned["fit"]["count"] == 2
+    begun = operator.api.post(
+        "/v1/batches",
+        {**asked, "nodes": nodes[::-1], "expect_fit": now["fit"]["digest"]},
+    )
+    assert begun.status == 201, begun.text
+
+
+@pytest.mark.parametrize("count", [-1, "2", "0" * 17, "", True, None])
 def test_other_numbers_of_fit_nodes_are_refused(operator: Operator, count: object) -> None:
     body = {"nodes": fleet(operator, 1), "request": {"target": "manage"}, "expect_fit": count}
     answer = operator.api.post("/v1/batches", body)

@@ -24,25 +24,26 @@ const shortList = (names: string[]) =>
   names.length ? `: ${names.slice(0, MOST_NAMES).join(", ")}${names.length > MOST_NAMES ? " …" : ""}` : "";
 
 /**
- * @param props `nodes`: those of which one can be the first; `example`: a node whose steps can be
- *   picked
+ * @param props `nodes`: those of which one can be the first; `named`: some of the nodes, to be shown;
+ *   `example`: a node whose steps can be picked
  */
 export function BatchDialog({
   of,
   count,
   offered,
   nodes = [],
-  names = nodes.map(nameOf),
+  named = nodes,
   example,
 }: {
   of: { nodes: unknown; expect?: number };
   count: number;
   offered: string[];
   nodes?: Json[];
-  names?: string[];
+  named?: Json[];
   example?: string | undefined;
 }) {
   const title = `Batch of ${many(count)}`;
+  const uuids = nodes.map(({ uuid }) => uuid);
   const [target, setTarget] = useState(offered.length === 1 ? (offered[0] ?? "") : "");
   const [steps, setSteps] = useState({} as Json);
   const [waves, setWaves] = useState(count > 1 ? "canary: one, then all" : "all at once");
@@ -55,7 +56,7 @@ export function BatchDialog({
   const [sure, setSure] = useState(false);
   const [leave, setLeave] = useState(true);
   const body = {
-    ...(canary ? { nodes: [canary, ...names.filter((other) => other !== canary)] } : of),
+    ...(canary ? { nodes: [canary, ...uuids.filter((other) => other !== canary)] } : of),
     request: POWERS.includes(target) ? { power: target } : { target, ...steps },
     waves: WAVES[waves],
     concurrency,
@@ -89,26 +90,23 @@ export function BatchDialog({
   const leaves = fresh && leave;
   const going: number = leaves ? plan.fit.count : count;
   const all = many(going);
-  const out = new Set(leaves ? plan.unfit.nodes.map(nameOf) : []);
-  const kept = (name: string) => !out.has(name);
-  // The number that was shown, so that a fleet that has changed since the plan is refused.
-  const asked = leaves ? { ...body, ...LEAVE_OUT, expect_fit: going } : { expect: count, ...body };
+  const out = new Set(leaves ? plan.unfit.nodes.map(({ uuid }: Json) => uuid) : []);
+  const kept = ({ uuid }: Json) => !out.has(uuid);
+  // The nodes that were shown, so that a fleet that has changed since the plan is refused.
+  const asked = leaves ? { ...body, ...LEAVE_OUT, expect_fit: plan.fit.digest } : { expect: count, ...body };
   const sending = useSend({ method: "POST", path: "/v1/batches", body: asked }, (answer) => {
     const own = path("batches", answer.body.uuid);
     go(href(own));
     void began(`${verb(target)} of ${all}`, own, { about: own, says: `The batch of ${all} has begun.` });
   });
-  const used = nodes
-    .filter((node) => node.provision_state === "active")
-    .map(nameOf)
-    .filter(kept);
-  const last = nodes.filter((node) => kept(nameOf(node)));
+  const last = nodes.filter(kept);
+  const used = last.filter((node) => node.provision_state === "active").map(nameOf);
   const clean = going === 1 && last.length === 1 && last[0]?.data_state === "clean";
   const kind = confirmationOf(target, used.length > 0, clean);
   const loses = erases(target) || target === "available";
   const changes =
     kind === "name" && loses
-      ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, null) === kind ? "Destroys" : "May destroy"} the data on ${all}${shortList(names.filter(kept))}.`
+      ? `${target === "available" ? "Leaves" : plan?.sample && confirmation(plan.sample, null) === kind ? "Destroys" : "May destroy"} the data on ${all}${shortList(named.filter(kept).map(nameOf))}.`
       : target === "abort"
         ? `Abort ends the runs of ${all}. ${HALF}`
         : used.length && !loses && target !== "power on"
@@ -144,7 +142,10 @@ export function BatchDialog({
             label="Canary, goes first"
             value={canary}
             onChange={setCanary}
-            choices={[["", "the first of the list"], ...names]}
+            choices={[
+              ["", "the first of the list"],
+              ...nodes.map((node): Option => [node.uuid, nameOf(node)]),
+            ]}
           />
         )}
         <Field label="Name (optional)" onInput={typed(setName)} />

@@ -6,13 +6,13 @@ import { type Json } from "../wire/json";
 import { show } from "./dialog";
 import { lazy } from "./lazy";
 import { Curl } from "./toasts";
-import { nameOf, POWERS, verbsFrom } from "./words";
+import { POWERS, verbsFrom } from "./words";
 
 const BatchDialog = lazy(async () => (await import("./batch")).BatchDialog);
 const Holding = lazy(async () => (await import("./each")).Holding);
 const Maintaining = lazy(async () => (await import("./each")).Maintaining);
 
-/** More names than these become a filter with its count, so that the request stays readable. */
+/** More UUIDs than these become a filter with its count, so that the request stays readable. */
 const NAMED = 50;
 
 /** Acts on many nodes. */
@@ -63,7 +63,7 @@ function openBatch(nodes: Json[], offered = verbsFrom(new Set(nodes.map((node) =
 export async function openCause({ cause, sample }: Json, target: string) {
   const { body } = await get(`/v1/stats/nodes?by=provision_state&held=false&cause=${cause}`);
   const of = { nodes: { cause, held: false }, expect: body.of };
-  show(() => <BatchDialog of={of} count={body.of} names={[]} offered={[target]} example={sample[0]?.uuid} />);
+  show(() => <BatchDialog of={of} count={body.of} named={[]} offered={[target]} example={sample[0]?.uuid} />);
 }
 
 /**
@@ -77,33 +77,37 @@ export function openNext({ uuid, counts }: Json, result: string, some: Json[], t
     <BatchDialog
       of={of}
       count={counts[result]}
-      names={nodes.map(nameOf)}
+      named={nodes.map(withName)}
       offered={[target]}
       example={nodes[0]?.uuid}
     />
   ));
 }
 
-/** Begin a batch with some nodes of another one. */
+/** A node of a batch with the name that it has now. */
+const withName = ({ uuid, name }: Json): Json => ({ uuid, name: fleet.nodes.get(uuid)?.name ?? name });
+
+/** Begin a batch with some nodes of another one, by their UUIDs: the batch keeps names of its beginning. */
 export const openSome = (nodes: Json[], target: string) =>
   show(() => (
     <BatchDialog
-      of={{ nodes: nodes.map(nameOf) }}
+      of={{ nodes: nodes.map(({ uuid }) => uuid) }}
       count={nodes.length}
-      names={nodes.map(nameOf)}
+      named={nodes.map(withName)}
       offered={[target]}
       example={nodes[0]?.uuid}
     />
   ));
 
 function targets(nodes: Json[]): { nodes: unknown; expect?: number } {
-  const names = nodes.map(nameOf);
+  // A name may be that of another node by then.
+  const uuids = nodes.map(({ uuid }) => uuid);
   const { parts, query } = route.value;
   const whole = parts.length === 1 && query.size > 0 && !remote(query).length;
-  if (names.length <= NAMED || !whole) return { nodes: names };
+  if (uuids.length <= NAMED || !whole) return { nodes: uuids };
   // The filter stands for the nodes only if it gives these and no other.
   const chosen = new Set(nodes.map((node) => node.uuid));
   const matches = [...fleet.nodes.values()].filter(predicate(query, ""));
   const same = matches.length === chosen.size && matches.every((node) => chosen.has(node.uuid));
-  return same ? { nodes: Object.fromEntries(query), expect: matches.length } : { nodes: names };
+  return same ? { nodes: Object.fromEntries(query), expect: matches.length } : { nodes: uuids };
 }

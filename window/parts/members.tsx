@@ -10,7 +10,7 @@ import { type Json } from "../wire/json";
 import { openNext, openSome } from "./bulk";
 import { DocumentView, List, useDocument, useReading, wrong } from "./read";
 import { Sign, Squares } from "./squares";
-import { bdi, link, Marks, nodeLink, Result, stamp } from "./text";
+import { bdi, link, Marks, Result, stamp } from "./text";
 import { erases, nameOf, wording } from "./words";
 
 /** What is read of each node for its square. */
@@ -166,7 +166,7 @@ function Slowest({ member, seconds }: { member: Json; seconds: number }) {
   const usual = body && usualOf(body.steps);
   return (
     <p>
-      slowest: {nodeLink(member)} {duration(seconds)}
+      slowest: {memberLink(member)} {duration(seconds)}
       {usual && ` (usual ${duration(usual)})`}
     </p>
   );
@@ -207,10 +207,13 @@ function useMarked(uuids: string[]): Map<string, Json> {
   return found ?? NONE_MARKED; // The list is shown without them.
 }
 
+/** Its name at the beginning of the batch may be that of another node now. */
+const memberLink = (node: Json) => link(path("nodes", node.uuid), nameOf(node));
+
 /** @param erasing whether its run may erase disks */
 const nodeRow = (node: Json, marked: Json | undefined, erasing: boolean) => [
   <>
-    {nodeLink(node)}
+    {memberLink(node)}
     <Marks node={marked} />
   </>,
   node.wave + 1,

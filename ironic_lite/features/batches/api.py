@@ -68,7 +68,7 @@ def read_request(service: Service, request: Request) -> rows.Wanted:
         found = _choose(service, request, body, with_traits=book is not None)
     rules.check_count(body, len(found))
     fit, left_out = _check_nodes(service, request, found, asked, book)
-    rules.check_fit(body, len(fit))
+    rules.check_fit(body, fit)
     options = rules.options(body, len(fit))
     options["runbook"] = book and {name: book[name] for name in ("uuid", "owner", "public")}
     most = rules.failures_allowed(body.get("max_failures", 0), len(fit))

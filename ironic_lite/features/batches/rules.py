@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import enum
+import hashlib
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -178,6 +179,7 @@ def rights_lost(change: str) -> Json:
 LEAVE_OUT = "leave out"
 MARKS = ("retired", "protected")
 """Columns of nodes that a plan shows of those that can."""
+DIGEST_LENGTH = 16
 
 SCHEMA: Json = {
     "type": "object",
@@ -185,7 +187,11 @@ SCHEMA: Json = {
         "name": {"type": ["string", "null"], "maxLength": 255},
         "nodes": {"type": ["array", "object"]},
         "expect": {"type": "integer", "minimum": 0},
-        "expect_fit": {"type": "integer", "minimum": 0},
+        "expect_fit": {
+            "type": ["integer", "string"],
+            "minimum": 0,
+            "pattern": f"^[0-9a-f]{{{DIGEST_LENGTH}}}$",
+        },
         "request": {"type": "object"},
         "waves": {"type": "array", "items": {"type": ["integer", "string"]}},
         "concurrency": {
@@ -251,7 +257,13 @@ def fitness(
         for mark in MARKS
     }
     unfit = {"count": len(left_out), "nodes": left_out[:most]}
-    return {"fit": {"count": len(nodes), **marked}, "unfit": unfit}
+    return {"fit": {"count": len(nodes), "digest": digest(nodes), **marked}, "unfit": unfit}
+
+
+def digest(nodes: Sequence[JsonView]) -> str:
+    """Return a short text that is the same for the same nodes, in any order."""
+    text = ",".join(sorted(node["uuid"] for node in nodes))
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 # -- options ---------------------------------------------------------------------------------
@@ -554,13 +566,18 @@ def check_count(body: Json, count: int) -> None:
         raise errors.UnexpectedCount(found=count, expect=body["expect"])
 
 
-def check_fit(body: JsonView, count: int) -> None:
-    """Refuse a batch with another number of nodes that can than the caller expects.
+def check_fit(body: JsonView, fit: Sequence[JsonView]) -> None:
+    """Refuse a batch if others of its nodes can than the caller expects.
 
+    :param body: with the number or the `digest` of the expected nodes, or without both.
     :raises errors.Conflict:
     """
-    if body.get("expect_fit", count) != count:
-        now = f"{count} of the nodes can get the request now, not {body['expect_fit']}"
+    expected = body.get("expect_fit")
+    if isinstance(expected, str) and expected != digest(fit):
+        now = "Other nodes can get the request now than those of expect_fit"
+        raise errors.Conflict(f"{now}; ?plan=true shows which.")
+    if isinstance(expected, int) and expected != len(fit):
+        now = f"{len(fit)} of the nodes can get the request now, not {expected}"
         raise errors.Conflict(f"{now} as expected; ?plan=true shows which.")
 
 
