@@ -199,7 +199,7 @@ def test_more_causes_are_shown_on_request(page: sync_api.Page, live: service.Ser
     page.get_by_role("button", name="show all 9 lines").click()
     expect(now(page)).to_have_count(8)
     dead = now(page).last
-    expect(dead).to_contain_text("conductor dead-1 gives no sign of life")
+    expect(dead).to_contain_text("conductor dead-1 sends no heartbeat")
     dead.get_by_role("link", name="Doctor").click()
     page.get_by_role("heading", name="Doctor").wait_for()
 

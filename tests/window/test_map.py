@@ -115,6 +115,36 @@ def test_pointer_draws_a_frame_that_selects_and_clears(
     expect(bulk).to_contain_text("Select nodes")
     page.locator(".squares-title").last.click()
     expect(bulk).to_contain_text("3 selected")
+    page.keyboard.press("Escape")
+    # Of the titles Tab reaches that of the square with the focus.
+    squares_of(page).focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Tab")
+    expect(page.locator(".squares-title").last).to_be_focused()
+    page.keyboard.press("Space")
+    expect(bulk).to_contain_text("3 selected")
+
+
+def test_square_stays_under_a_pressed_pointer_and_opens_its_node(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    for unit in (1, 2):
+        live.create(f"still-u{unit}", resource_class="still")
+    page.goto(to(live, "/v1/nodes?resource_class=still&~map=name"))
+    expect(counted(page)).to_have_text("still: 2 enroll")
+    box = squares_of(page).bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 5, box["y"] + 25)
+    page.mouse.down()
+    live.create("still-u0", resource_class="still")  # It takes the first place.
+    expect(counted(page)).to_have_text("still: 3 enroll")
+    page.mouse.up()
+    option = squares_of(page).get_by_role("option")
+    expect(option).to_have_text("still-u1, still, enroll")
+    expect(option).to_have_attribute("aria-selected", "true")
+    page.mouse.move(0, 0)
+    page.locator(".square-name button").click()
+    expect(page).to_have_url(re.compile("/v1/nodes/still-u1"))
 
 
 @pytest.mark.usefixtures("racks")
@@ -137,7 +167,7 @@ def test_racks_and_switches_are_read_only_when_they_are_asked_for(
     expect(counted(page)).to_have_text(
         ["hall 0: 2 enroll", "hall 1: 3 enroll", "no rack: 1 enroll"]
     )
-    assert all("fields=uuid,extra" in url for url in asked)
+    assert all("fields=uuid,extra,properties" in url for url in asked)
     asked.clear()
     groups.select_option(label="switch (LLDP)")
     expect(counted(page)).to_have_text([f"leaf-{at}: 2 enroll" for at in range(3)])
@@ -157,6 +187,13 @@ def test_groups_that_may_not_be_read_are_a_fault(
         "**/v1/ports?*", lambda route: route.fulfill(status=403, json={"faultstring": "No."})
     )
     page.goto(to(live, MAP.replace("name", "switch")))
+    expect(page.get_by_role("alert")).to_contain_text("No.")
+    expect(counted(page)).to_have_text("no switch: 6 enroll")
+    page.get_by_role("combobox", name="Group by").select_option(label="rack (extra.rack)")
+    expect(counted(page)).to_have_count(3)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    # The racks are no switches.
+    page.get_by_role("combobox", name="Group by").select_option(label="switch (LLDP)")
     expect(page.get_by_role("alert")).to_contain_text("No.")
     expect(counted(page)).to_have_text("no switch: 6 enroll")
 

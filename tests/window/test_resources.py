@@ -48,7 +48,7 @@ def test_conductor_is_found_from_the_bar_and_the_palette(
     expect(page.locator(".bar .menu")).not_to_have_attribute("open", "")
     table = page.get_by_role("region", name="Conductors")
     expect(table.get_by_role("columnheader")).to_have_text(
-        ["Host", "Group", "Alive", "Last sign", "Drivers", "Copy"]
+        ["Host", "Group", "Alive", "Last heartbeat", "Drivers", "Copy"]
     )
     sound(page)
     table.get_by_role("link", name=known["hostname"]).click()

@@ -358,7 +358,7 @@ PAGES = {
   - region "Conductors":
     - table:
       - rowgroup:
-        - row "Host Group Alive Last sign"
+        - row "Host Group Alive Last heartbeat"
 """,
     "conductors": """
 - main:
@@ -366,7 +366,7 @@ PAGES = {
   - region "Conductors":
     - table:
       - rowgroup:
-        - row "Host Group Alive Last sign Drivers Copy"
+        - row "Host Group Alive Last heartbeat Drivers Copy"
       - rowgroup:
         - row /none yes .* fake-hardware/
 """,

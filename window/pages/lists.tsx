@@ -130,7 +130,7 @@ export function DoctorPage() {
         path="/v1/conductors?detail=true"
         label="Conductors"
         of="conductors"
-        head={["Host", "Group", "Alive", "Last sign"]}
+        head={["Host", "Group", "Alive", "Last heartbeat"]}
         row={(conductor) => [
           conductor.hostname,
           conductor.conductor_group,

@@ -52,7 +52,7 @@ const KINDS: Record<string, Kind> = {
     title: "Conductors",
     of: "conductors",
     query: { detail: "true" },
-    head: ["Host", "Group", "Alive", "Last sign", "Drivers"],
+    head: ["Host", "Group", "Alive", "Last heartbeat", "Drivers"],
     row: (conductor: Conductor) => [
       conductor.conductor_group || "none",
       alive(conductor),
@@ -64,7 +64,7 @@ const KINDS: Record<string, Kind> = {
     facts: (conductor: Conductor) => ({
       Group: conductor.conductor_group || "none",
       Alive: alive(conductor),
-      "Last sign": stamp(conductor.updated_at),
+      "Last heartbeat": stamp(conductor.updated_at),
       "Known since": stamp(conductor.created_at),
       Drivers: conductor.drivers?.join(", "),
       Nodes: <a href={href("/v1/nodes", { conductor: conductor.hostname ?? "" })}>nodes of this conductor</a>,

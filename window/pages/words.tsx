@@ -82,11 +82,11 @@ const WORDS: [string, [string, any][]][] = [
     [
       [
         "hold",
-        "Keeps something from being done to a node, with a reason. legal: its data stay. freeze: nothing changes. hardware: it gets no new user.",
+        "Keeps something from being done to a node, with a reason. legal: its data stay. freeze: nothing changes. observe: it is only looked at. hardware: it gets no new user.",
       ],
       [
         "maintenance",
-        "Somebody, or the service after a fault, works on the machine; the service leaves it alone.",
+        "A person, or the service after a fault, works on the machine; the service leaves it alone.",
       ],
       ["retired", "The machine gets no further instance."],
       ["protected", "The instance cannot be deleted or rebuilt."],

@@ -184,7 +184,7 @@ function act(cause: Json, target: string) {
 const conductorRow = ({ hostname, seen_at: at }: Json) => (
   <li key={hostname}>
     <span class="says">
-      <b class="danger">! conductor {link(path("conductors", hostname), hostname)}</b> gives no sign of life
+      <b class="danger">! conductor {link(path("conductors", hostname), hostname)}</b> sends no heartbeat
     </span>
     <span class="age">
       <Ago at={at} />

@@ -9,13 +9,13 @@ import {
   GROUPINGS,
   markOf,
   MEANINGS,
-  rackOf,
   switchesOf,
 } from "../state/heat";
+import { rackOf } from "../state/machines";
 import { fleet, named, type Node, select, selection } from "../state/nodes";
 import { changeRoute, go, route } from "../state/route";
 import { type Mark } from "../state/squares";
-import { type Fault, pages } from "../wire/api";
+import { type Fault, oneAtATime, pages } from "../wire/api";
 import { Select } from "./fields";
 import { wrong } from "./read";
 import { Sign, Squares } from "./squares";
@@ -33,42 +33,45 @@ const NONE: Record<Grouping, string> = {
 /** Groups that the list does not know, by the UUIDs of their nodes: read when they are asked for. */
 async function readGroups(by: Grouping, filter: string, abort: AbortSignal): Promise<Map<string, string>> {
   const from = {
-    rack: [`/v1/nodes?fields=uuid,extra&limit=1000${filter}`, "nodes"],
+    rack: [`/v1/nodes?fields=uuid,extra,properties&limit=1000${filter}`, "nodes"],
     switch: ["/v1/ports?fields=node_uuid,pxe_enabled,local_link_connection&limit=1000", "ports"],
   } as Record<string, [string, string]>;
   const [list, key] = from[by] ?? [];
   const rows: Record<string, any>[] = [];
   if (list && key) for await (const page of pages(list, key, abort)) rows.push(...page);
-  return by === "switch"
-    ? switchesOf(rows)
-    : new Map(rows.map(({ uuid, extra }) => [uuid, rackOf(extra)] as const));
+  return by === "switch" ? switchesOf(rows) : new Map(rows.map((row) => [row.uuid, rackOf(row)] as const));
 }
 
-function useGroups(by: Grouping) {
+interface Found {
+  by?: Grouping;
+  groups?: Map<string, string>;
+  fault?: Fault;
+}
+
+function useGroups(by: Grouping): Found {
   // Of a very large fleet the list has the nodes of the filter alone.
   const filter = fleet.status.value === "partial" ? `&${route.value.query}` : "";
-  const [found, setFound] = useState({
-    by: "",
-    groups: new Map<string, string>(),
-    fault: null as Fault | null,
-  });
+  const [found, setFound] = useState<Found>({});
   useEffect(() => {
     if (by !== "rack" && by !== "switch") return undefined;
-    const abort = new AbortController();
-    const read = () =>
-      document.hidden ||
-      readGroups(by, filter, abort.signal).then(
-        (groups) => setFound({ by, groups, fault: null }),
-        (fault) => abort.signal.aborted || setFound((old) => ({ ...old, fault })),
-      );
-    read();
-    const timer = setInterval(read, AGAIN_MS);
+    let over = false;
+    setFound({ by });
+    const reading = oneAtATime((abort) =>
+      readGroups(by, filter, abort).then(
+        (groups) => over || setFound({ by, groups }),
+        (fault) => over || setFound((old) => ({ ...old, fault })),
+      ),
+    );
+    reading.now();
+    const timer = setInterval(() => document.hidden || reading.now(), AGAIN_MS);
     return () => {
+      over = true;
       clearInterval(timer);
-      abort.abort();
+      reading.stop();
     };
   }, [by, filter]);
-  return found;
+  // What is found is that of the grouping before until the effect has run.
+  return found.by === by ? found : {};
 }
 
 /** @param props `rows`: the nodes that the filter shows */
@@ -76,15 +79,15 @@ export function FleetMap({ rows }: { rows: Node[] }) {
   const { view } = route.value;
   const by = chosen(GROUPINGS, view.map);
   const meaning = chosen(MEANINGS, view.color);
-  const { by: read, groups: known, fault } = useGroups(by);
+  const { groups: known, fault } = useGroups(by);
   const turn = fleet.slowTick.value;
   const failed = fleet.failed.value;
   const groups = useMemo(() => {
     const shown = new Set(rows.map(({ uuid }) => uuid));
     const groupOf: Record<Grouping, (node: Node) => string> = {
       name: (node) => beginning(node.name ?? ""),
-      rack: (node) => known.get(node.uuid) ?? "",
-      switch: (node) => known.get(node.uuid) ?? "",
+      rack: (node) => known?.get(node.uuid) ?? "",
+      switch: (node) => known?.get(node.uuid) ?? "",
       class: (node) => node.resource_class ?? "",
       all: () => "",
     };
@@ -96,7 +99,7 @@ export function FleetMap({ rows }: { rows: Node[] }) {
       (node) => markOf(meaning, node, beside),
     );
   }, [rows, turn, failed, by, meaning, known]);
-  const waits = (by === "rack" || by === "switch") && read !== by && !fault;
+  const waits = (by === "rack" || by === "switch") && !known && !fault;
   const about = (uuid: string) => {
     const { provision_state: state, provision_updated_at: at } = fleet.nodes.get(uuid) ?? {};
     return [meaning !== "state" && state, at && duration(since(at))].filter(Boolean).join(" · ");
@@ -118,7 +121,7 @@ export function FleetMap({ rows }: { rows: Node[] }) {
         />
         <Legend groups={groups} />
       </div>
-      {wrong(fault)}
+      {wrong(fault ?? null)}
       {waits ? (
         <p role="status">Reading {by === "rack" ? "the racks" : "the ports"}…</p>
       ) : (

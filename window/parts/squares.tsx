@@ -39,6 +39,8 @@ function changed(selected: Set<string>, ids: string[], on: boolean): Set<string>
 }
 
 interface Frame {
+  /** the pressed square */
+  id: string;
   from: Point;
   to: Point;
   /** it selects what it touches; else it clears that */
@@ -70,9 +72,14 @@ export function Squares({
   const [focus, setFocus] = useState({ id: "", here: false });
   const [over, setOver] = useState(-1);
   const [frame, setFrame] = useState<Frame | null>(null);
-  const all = useMemo(() => layout(width ? groups : [], width, HEIGHT), [groups, width]);
+  const newest = useMemo(() => layout(width ? groups : [], width, HEIGHT), [groups, width]);
+  const laid = useRef(newest);
+  // What is under a pointer stays there while it is pressed.
+  if (!frame) laid.current = newest;
+  const all = laid.current;
   const marks = useMemo(() => drawn(all), [all]);
-  const sums = useMemo(() => groups.map(({ squares }) => counted(squares) || "none"), [groups]);
+  const sums = useMemo(() => sumsOf(groups), [groups]);
+  const told = useMemo(() => sumsOf(all.titles), [all]);
   const { placed, cell } = all;
   const at = Math.max(
     0,
@@ -91,7 +98,7 @@ export function Squares({
     if (event.button) return;
     const from = point(event);
     const square = placed[indexAt(all, from.x, from.y)];
-    setFrame({ from, to: from, on: !square || !selected.has(square.id), moved: false });
+    setFrame({ id: square?.id ?? "", from, to: from, on: !square || !selected.has(square.id), moved: false });
     // A finger scrolls the page instead.
     if (onSelect && event.pointerType === "mouse") box.current!.setPointerCapture(event.pointerId);
   };
@@ -105,12 +112,12 @@ export function Squares({
   };
   const end = () => {
     if (!frame) return;
-    const square = placed[indexAt(all, frame.from.x, frame.from.y)];
+    const { id, moved } = frame;
     setFrame(null);
-    if (frame.moved) return onSelect?.(shown);
-    if (!square) return;
-    setFocus({ ...focus, id: square.id });
-    press(square.id);
+    if (moved) return onSelect?.(shown);
+    if (!id) return;
+    setFocus({ ...focus, id });
+    press(id);
   };
   const keys = (event: KeyboardEvent) => {
     const square = placed[at];
@@ -150,7 +157,7 @@ export function Squares({
         onPointerMove={move}
         onPointerUp={end}
         onPointerCancel={() => setFrame(null)}
-        onPointerLeave={() => setOver(-1)}
+        onPointerLeave={() => (setOver(-1), setFrame(null))}
       >
         <svg aria-hidden="true" width={width} height={all.height}>
           {marks.map((mark) => (
@@ -174,27 +181,41 @@ export function Squares({
           </div>
         )}
       </div>
-      {all.titles.map(({ title, squares, x, y, width: wide }, place) => (
-        <span
-          key={title}
-          class="squares-title"
-          aria-hidden="true"
-          title={`${visible(title)}: ${sums[place]}`}
-          style={{ left: `${x}px`, top: `${y}px`, width: `${wide}px` }}
-          onClick={
-            onSelect &&
-            (() => {
-              const inside = squares.map(({ id }) => id);
-              onSelect(changed(selected, inside, !inside.every((id) => selected.has(id))));
-            })
-          }
-        >
-          {bdi(title)} <span>{squares.length}</span>
-        </span>
-      ))}
+      {all.titles.map(({ title, squares, x, y, width: wide }, place) => {
+        const inside = squares.map(({ id }) => id);
+        const shared = {
+          class: "squares-title",
+          title: `${visible(title)}: ${told[place]}`,
+          style: { left: `${x}px`, top: `${y}px`, width: `${wide}px` },
+          children: [bdi(title), " ", <span>{squares.length}</span>],
+        };
+        return onSelect ? (
+          <button
+            key={title}
+            type="button"
+            // Of many titles Tab reaches that of the square with the focus.
+            tabindex={title === active?.group ? 0 : -1}
+            onClick={() => onSelect(changed(selected, inside, !inside.every((id) => selected.has(id))))}
+            {...shared}
+          />
+        ) : (
+          <span key={title} aria-hidden="true" {...shared} />
+        );
+      })}
       {named && (
         <div class="square-name" aria-hidden="true" style={beside(named, cell, width)}>
           <b>{bdi(named.name)}</b> {bdi(words(named))}
+          {onSelect && over < 0 && (
+            // A finger selects a square, and has no Enter; the focus stays with the squares.
+            <button
+              type="button"
+              tabindex={-1}
+              onMouseDown={(event) => event.preventDefault()}
+              onClick={() => onPress(named.id)}
+            >
+              Open
+            </button>
+          )}
         </div>
       )}
       <ul class="unseen" aria-label={`${label}, counted`}>
@@ -207,6 +228,8 @@ export function Squares({
     </div>
   );
 }
+
+const sumsOf = (groups: Group[]) => groups.map(({ squares }) => counted(squares) || "none");
 
 /** A frame around each selected square. */
 const framesOf = (placed: Placed[], selected: Set<string>, cell: number) =>

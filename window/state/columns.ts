@@ -2,41 +2,36 @@
 import { useEffect } from "preact/hooks";
 import { oneAtATime, pages } from "../wire/api";
 import { type Json } from "../wire/json";
+import { bmcOf, rackOf } from "./machines";
 import { fleet } from "./nodes";
+import { route } from "./route";
 
-/** Columns, the field of the API that has their value, and the value. */
-const READ: Record<string, [string, (field: Json) => unknown]> = {
-  rack: ["extra", (extra) => extra.rack],
-  bmc: ["driver_info", bmcOf],
+/** Columns, the fields of the API that have their value, and the value. */
+const READ: Record<string, [string[], (row: Json) => string]> = {
+  rack: [["extra", "properties"], rackOf],
+  bmc: [["driver_info"], (row) => bmcOf(row.driver_info)],
 };
 export const READ_COLUMNS = Object.keys(READ);
 
 const AGAIN_MS = 60_000;
 
-/** @returns the host of the BMC: the addresses of all drivers end so */
-export function bmcOf(info: Json): string {
-  const [, address] = Object.entries(info).find(([name]) => /_(address|endpoint)$/.test(name)) ?? [];
-  return String(address ?? "")
-    .replace(/^\w+:\/\/(?:[^@/]*@)?/, "")
-    .replace(/\/.*/, "");
-}
-
-/** Read what these columns show of all nodes, and again now and then. */
+/** Read what these columns show of the nodes that are held, and again now and then. */
 export function useColumns(columns: string[]) {
   const chosen = columns.filter((name) => name in READ);
   const text = chosen.join();
+  // Of a very large fleet the list has the nodes of the filter alone.
+  const filter = fleet.status.value === "partial" ? `&${route.value.query}` : "";
   useEffect(() => {
     if (!text) return undefined;
-    const fields = new Set(chosen.map((name) => READ[name]![0]));
+    const fields = new Set(chosen.flatMap((name) => READ[name]![0]));
     const reading = oneAtATime(async (abort) => {
       try {
-        const list = `/v1/nodes?fields=uuid,${[...fields].join()}&limit=1000`;
+        const list = `/v1/nodes?fields=uuid,${[...fields].join()}&limit=1000${filter}`;
         for await (const page of pages(list, "nodes", abort)) {
           for (const row of page) {
             const node = fleet.nodes.get(row.uuid);
             for (const name of node ? chosen : []) {
-              const [field, valueOf] = READ[name]!;
-              node![name] = valueOf(row[field] ?? {}) ?? "";
+              node![name] = READ[name]![1](row);
             }
           }
           fleet.tick.value += 1;
@@ -51,5 +46,5 @@ export function useColumns(columns: string[]) {
       clearInterval(timer);
       reading.stop();
     };
-  }, [text, fleet.status.value]);
+  }, [text, fleet.status.value, filter]);
 }

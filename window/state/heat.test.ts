@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { beginning, chosen, grouped, GROUPINGS, markOf, rackOf, switchesOf } from "./heat";
+import { beginning, chosen, grouped, GROUPINGS, markOf, switchesOf } from "./heat";
 import { layout } from "./squares";
 
 const NOW = Date.parse("2026-11-30T12:00:00Z");
@@ -18,12 +18,6 @@ test.each([
   ["", ""],
 ])("%s begins with %s", (name, group) => {
   expect(beginning(name)).toBe(group);
-});
-
-test("a rack is a text or a number, and nothing else", () => {
-  expect([rackOf({ rack: "r1" }), rackOf({ rack: 7 })]).toEqual(["r1", "7"]);
-  for (const extra of [null, undefined, {}, { rack: null }, { rack: { a: 1 } }, { rack: ["r1"] }, "rack"])
-    expect(rackOf(extra)).toBe("");
 });
 
 test("the switch of a node is that of its port for PXE, by its name", () => {

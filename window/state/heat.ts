@@ -33,12 +33,6 @@ export function beginning(name: string): string {
   return name.replace(/[-_.]?[a-z]*\d+$/i, "") || name.replace(/\d+$/, "") || name;
 }
 
-/** @param extra of a node */
-export function rackOf(extra: unknown): string {
-  const rack = (extra as Record<string, unknown> | null)?.rack;
-  return typeof rack === "string" || typeof rack === "number" ? String(rack) : "";
-}
-
 /** @returns the switch of each node, by its UUID; that of a port for PXE is taken before others */
 export function switchesOf(ports: Record<string, any>[]): Map<string, string> {
   const found = new Map<string, string>();

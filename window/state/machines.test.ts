@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { cardsOf, disksOf, identityOf, sizeOf, summaryOf } from "./machines";
+import { describe, expect, it, test } from "vitest";
+import { bmcOf, cardsOf, disksOf, identityOf, rackOf, sizeOf, summaryOf } from "./machines";
 
 const VENDOR = { manufacturer: "Dell", product_name: "PowerEdge R640", serial_number: "2M2201" };
 
@@ -67,7 +67,7 @@ describe("the summary of an inventory", () => {
       ["Processor", "Xeon 6130, 64 threads, x86_64, 2.1 GHz"],
       ["Memory", "384 GiB"],
       ["Firmware", "2.19"],
-      ["Booted in the mode", "uefi"],
+      ["Boot mode", "uefi"],
       ["System UUID", ""],
     ]);
   });
@@ -96,8 +96,9 @@ describe("disks", () => {
         model: "PM883",
         vendor: "Samsung",
       },
-      { name: "/dev/sdb", size: 480_000_000_000, serial: "S1", rotational: false },
+      { name: "/dev/sda", serial: "S1" },
       { name: "/dev/nvme0n1", size: 1_600_000_000_000, wwn: "eui.1" },
+      { name: "/dev/nvme9n9", wwn: "eui.1" },
       { name: "/dev/sdc", rotational: true },
       7,
     ];
@@ -108,6 +109,31 @@ describe("disks", () => {
       { name: "", size: "", kind: "", model: "", serial: "" },
     ]);
   });
+});
+
+test("disks with one serial number are two, unless they have one WWN", () => {
+  const names = (...disks: object[]) => disksOf(answer({ disks })).map(({ name }) => name);
+  const [one, other] = [
+    { name: "/dev/sda", serial: "0000" },
+    { name: "/dev/sdb", serial: "0000" },
+  ];
+  expect(names(one, other)).toEqual(["/dev/sda", "/dev/sdb"]);
+  expect(names({ ...one, wwn: "0x5000" }, { ...other, wwn: "0x5001" })).toEqual(["/dev/sda", "/dev/sdb"]);
+  expect(names({ ...one, wwn: "0x5000" }, { ...other, wwn: "0x5000" })).toEqual(["/dev/sda"]);
+  expect(names({ ...one, wwn: "eui.0000" }, { ...other, wwn: "eui.0000" })).toEqual(["/dev/sda", "/dev/sdb"]);
+});
+
+test("a rack is a text or a number, and nothing else", () => {
+  expect([rackOf({ extra: { rack: "r1" } }), rackOf({ extra: { rack: 7 } })]).toEqual(["r1", "7"]);
+  expect(rackOf({ extra: {}, properties: { rack: 8 } })).toBe("8");
+  for (const extra of [null, undefined, {}, { rack: null }, { rack: { a: 1 } }, { rack: ["r1"] }, "rack"])
+    expect(rackOf({ extra })).toBe("");
+});
+
+test("the host of the BMC is found in the address of any driver", () => {
+  expect(bmcOf({ ipmi_target_address: "0x20", ilo_address: "10.0.3.7" })).toBe("10.0.3.7");
+  expect(bmcOf({ redfish_address: "https://u:******@bmc-7.example:8443/redfish/v1" })).toBe("bmc-7.example");
+  for (const info of [{}, null, undefined, "x", { ipmi_address: 7 }]) expect(bmcOf(info)).toBe("");
 });
 
 describe("network cards", () => {

@@ -37,19 +37,29 @@ export function identityOf(node: Json | null, inventory: Json | null): Identity 
   return {
     maker: product.startsWith(manufacturer) ? product : `${manufacturer} ${product}`.trim(),
     serial: text(vendor.serial_number) || text(properties.serial_number),
-    rack: text(object(node?.extra).rack) || text(properties.rack),
-    bmc: bmcHost(object(node?.driver_info)),
+    rack: rackOf(node),
+    bmc: bmcOf(node?.driver_info),
   };
 }
 
-/** Keys of `driver_info` with an address or a URL of the BMC. */
-const ADDRESSES = ["redfish_address", "ipmi_address"];
+/** @returns where a node stands, as its owner has noted it: a text or a number */
+export function rackOf(node: Json | null): string {
+  const noted = (value: unknown) => text(typeof value === "number" ? String(value) : value);
+  return noted(object(node?.extra).rack) || noted(object(node?.properties).rack);
+}
+
+/** A key of `driver_info` with an address or a URL of the BMC, of any driver. */
+const ADDRESS = /^[a-z]+_(address|endpoint)$/;
 
 const HOST = /^(?:[a-z+]+:\/\/)?(?:[^/?#]*@)?(\[[^\]]*\]|[^/?#]*?)(?::\d+)?(?:[/?#].*)?$/is;
 
-/** @returns a host without scheme, login, port and path */
-function bmcHost(info: Json): string {
-  const address = ADDRESSES.map((name) => text(info[name])).find(Boolean) ?? "";
+/**
+ * @param info driver_info
+ * @returns the host of the BMC, without scheme, login, port and path
+ */
+export function bmcOf(info: unknown): string {
+  const found = Object.entries(object(info)).filter(([name]) => ADDRESS.test(name));
+  const address = found.map(([, value]) => text(value)).find(Boolean) ?? "";
   // An IPv6 address without brackets has no port.
   if (/^[\da-f]*:[\da-f:.]*:[\da-f:.]*$/i.test(address)) return address;
   return HOST.exec(address)?.[1] ?? "";
@@ -84,7 +94,7 @@ export function summaryOf(inventory: Json | null): [string, string][] {
     ["Processor", [text(model), threads, text(architecture), speed].filter(Boolean).join(", ")],
     ["Memory", memoryOf(number(object(memory).physical_mb))],
     ["Firmware", text(object(object(vendor).firmware).version)],
-    ["Booted in the mode", text(object(boot).current_boot_mode)],
+    ["Boot mode", text(object(boot).current_boot_mode)],
     ["System UUID", text(object(vendor).system_uuid)],
   ];
 }
@@ -98,7 +108,10 @@ export interface Disk {
   serial: string;
 }
 
-/** @returns each disk once */
+/** A WWN without a digit but 0 is none. */
+const NO_WWN = /^(?:0x|eui\.|naa\.)?0*$/i;
+
+/** @returns each disk once: other paths to it have its WWN, but makers may give many disks one serial number */
 export function disksOf(inventory: Json | null): Disk[] {
   const found = new Map<string, Disk>();
   for (const disk of objects(known(inventory).disks)) {
@@ -106,7 +119,8 @@ export function disksOf(inventory: Json | null): Disk[] {
     const serial = text(disk.serial);
     const vendor = text(disk.vendor);
     const model = text(disk.model);
-    const id = serial || text(disk.wwn) || name;
+    const wwn = text(disk.wwn);
+    const id = NO_WWN.test(wwn) ? `${serial} ${name}` : wwn;
     if (found.has(id)) continue;
     const kind = name.includes("nvme")
       ? "NVMe"
