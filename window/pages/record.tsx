@@ -1,5 +1,6 @@
 /** One erasure record: what it says, whether it is what was signed, and its proof as a file. For print, too. */
-import { Facts, List, Skeleton, Tree, useDocument, useReading, wrong } from "../parts/read";
+import { Facts, List, Skeleton, Tree, useDocument, wrong } from "../parts/read";
+import { useReading } from "../parts/reading";
 import { bdi, link, nodeLink, Result, wholeStamp } from "../parts/text";
 import { Curl } from "../parts/toasts";
 import { many, nameOf, stepName, verb, visible } from "../parts/words";

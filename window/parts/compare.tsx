@@ -4,7 +4,8 @@ import { comparisonOf } from "../state/gantt";
 import { href, path } from "../state/route";
 import { get } from "../wire/api";
 import { type Json } from "../wire/json";
-import { List, Skeleton, useReading, wrong } from "./read";
+import { List, Skeleton, wrong } from "./read";
+import { useReading } from "./reading";
 import { bdi, Result, stamp } from "./text";
 import { stepName } from "./words";
 

@@ -74,42 +74,6 @@ export function useDocument(
 }
 
 /**
- * Read what is more than one document, and again after a fault that passes.
- * @param of what it is of: of other things it is read anew, and what was read stays until then
- */
-export function useReading<Found>(
-  read: (abort: AbortSignal) => Promise<Found>,
-  of: readonly unknown[],
-): { found: Found | undefined; fault: Fault | null } {
-  const [state, setState] = useState({
-    found: undefined as Found | undefined,
-    fault: null as Fault | null,
-  });
-  useEffect(() => {
-    let timer = 0;
-    let over = false;
-    const reading = oneAtATime(async (abort) => {
-      try {
-        const found = await read(abort);
-        if (!over) setState({ found, fault: null });
-      } catch (error) {
-        const fault = error as Fault;
-        if (over) return;
-        setState((old) => ({ ...old, fault }));
-        if (passing(fault)) timer = setTimeout(reading.now, POLL_MS);
-      }
-    });
-    reading.now();
-    return () => {
-      over = true;
-      clearTimeout(timer);
-      reading.stop();
-    };
-  }, of);
-  return state;
-}
-
-/**
  * What is wrong with a document; a service that is away is told once, in the bar.
  * @param from the path that was read
  * @param at when what is shown was read

@@ -1,1 +1,1 @@
-import{c as a,d as b}from"./chunk-17.js";import"./chunk-18.js";import"./chunk-5.js";import"./chunk-6.js";import"./chunk-7.js";import"./chunk-8.js";import"./chunk-9.js";export{b as Plan,a as VerbDialog};
+import{c as a,d as b}from"./chunk-18.js";import"./chunk-19.js";import"./chunk-5.js";import"./chunk-6.js";import"./chunk-7.js";import"./chunk-8.js";import"./chunk-9.js";export{b as Plan,a as VerbDialog};
