@@ -285,7 +285,7 @@ def test_end_of_a_long_run_is_shown_by_the_tray_on_another_page(
 ) -> None:
     live.create("told-1")
     live.provision("told-1", "manage", "manageable")
-    edit(live, "told-1", {"fake_async_steps": ["*"], "fake_step_seconds": 5})
+    edit(live, "told-1", {"fake_async_steps": ["*"], "fake_step_seconds": 12})
     page.clock.install()
     page.goto(to(live, "/v1/nodes/told-1"))
     press(page, "Provide…")
