@@ -132,10 +132,14 @@ def test_ids_go_on_above_those_of_removed_rows(
     source.write(lambda conn: conn.execute(mark))
     with contextlib.closing(copy.open_source(target, source.url)) as read:
         copy.copy(read, target, check=False)
-    assert new_event(target) == max(trimmed, 22) + 1
     add_node(target, name="new")
     ids = target.read(lambda conn: conn.execute(sa.select(models.nodes.c.id)).scalars().all())
-    assert max(ids) == 23
+    found = (new_event(target), max(ids))
+    wanted = (max(trimmed, 22) + 1, 23)
+    if kind == "mysql":  # its counters never go back, and other tests have used this database
+        assert all(one >= least for one, least in zip(found, wanted, strict=True))
+    else:
+        assert found == wanted
 
 
 # Refusals: exit status 2, one line, and nothing is written.
