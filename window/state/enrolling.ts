@@ -2,7 +2,7 @@
 import { signal, type Signal } from "@preact/signals";
 import { answered, Fault, get, keeper, passing, type sendChange, sleep } from "../wire/api";
 import { type Json } from "../wire/json";
-import { type Check, examine, ofBmc, requestOf, setPorts, whenFree } from "./machine";
+import { type Check, examine, flat, isThere, ofBmc, patchOf, requestOf, setPorts, whenFree } from "./machine";
 import { path } from "./route";
 import {
   bmcOf,
@@ -96,30 +96,6 @@ const fresh = (): Machine => ({
   checks: [],
   state: "",
 });
-
-/** @returns fields of a node by their path, each key of driver_info by itself; what is empty is left out */
-function flat({ driver_info: info, ...fields }: Json): Json {
-  const keys = Object.entries(info ?? {}).map(([key, value]) => [`driver_info/${key}`, value] as const);
-  return Object.fromEntries([...Object.entries(fields), ...keys].filter(([, value]) => value));
-}
-
-/**
- * @param sent what the node was given
- * @param fields what it shall have
- * @param now the node as it is
- * @returns the patch of what differs: another person may have changed the rest
- */
-function patchOf(sent: Json, fields: Json, now: Json): Json[] {
-  const [before, after, held] = [flat(sent), flat(fields), flat(now)];
-  const differs = (name: string) => JSON.stringify(before[name]) !== JSON.stringify(after[name]);
-  return Object.keys({ ...before, ...after })
-    .filter((name) => differs(name) && (name in after || name in held))
-    .map((name) =>
-      name in after
-        ? { op: "add", path: `/${name}`, value: after[name] }
-        : { op: "remove", path: `/${name}` },
-    );
-}
 
 /** @returns a random UUID, also without TLS */
 function randomUuid(): string {
@@ -419,13 +395,3 @@ export class Enrolling {
     this.#watched.delete(row);
   }
 }
-
-/** @returns whether there is such a document */
-const isThere = (from: string): Promise<boolean> =>
-  get(from).then(
-    () => true,
-    (fault: Fault) => {
-      if (fault.status === 404) return false;
-      throw fault;
-    },
-  );

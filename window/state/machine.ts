@@ -21,6 +21,30 @@ export function requestOf(made: string | null, fields: Json) {
   return { method: "PATCH", path: path("nodes", made), body: operations };
 }
 
+/** @returns fields of a node by their path, each key of driver_info by itself; what is empty is left out */
+export function flat({ driver_info: info, ...fields }: Json): Json {
+  const keys = Object.entries(info ?? {}).map(([key, value]) => [`driver_info/${key}`, value] as const);
+  return Object.fromEntries([...Object.entries(fields), ...keys].filter(([, value]) => value));
+}
+
+/**
+ * @param sent what the node was given
+ * @param fields what it shall have
+ * @param now the node as it is
+ * @returns the patch of what differs: another person may have changed the rest
+ */
+export function patchOf(sent: Json, fields: Json, now: Json): Json[] {
+  const [before, after, held] = [flat(sent), flat(fields), flat(now)];
+  const differs = (name: string) => JSON.stringify(before[name]) !== JSON.stringify(after[name]);
+  return Object.keys({ ...before, ...after })
+    .filter((name) => differs(name) && (name in after || name in held))
+    .map((name) =>
+      name in after
+        ? { op: "add", path: `/${name}`, value: after[name] }
+        : { op: "remove", path: `/${name}` },
+    );
+}
+
 /**
  * Give a node these ports.
  * @param made UUIDs of the ports that it has by their address; changed at once
@@ -37,6 +61,16 @@ export async function setPorts(send: Send, node: string, addresses: string[], ma
     made.set(address, body.uuid);
   }
 }
+
+/** @returns whether there is such a document */
+export const isThere = (from: string): Promise<boolean> =>
+  get(from).then(
+    () => true,
+    (fault: Fault) => {
+      if (fault.status === 404) return false;
+      throw fault;
+    },
+  );
 
 /** After this time something is asked for again that the service has no room for. */
 const FULL_MS = 5000;
