@@ -23,6 +23,7 @@ import ssl  # noqa: E402
 import sys  # noqa: E402
 import urllib.parse  # noqa: E402
 from collections.abc import Collection, Iterator, Mapping, Sequence  # noqa: E402
+from functools import partial  # noqa: E402
 from http import HTTPStatus  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -146,9 +147,8 @@ def _own_url(conf: Configuration) -> str:
     """Return the address on which this machine's API listens."""
     host = _ANY.get(str(conf.api.host), str(conf.api.host)).strip("[]")
     shown = f"[{host}]" if ":" in host else host
-    return (
-        f"{'http' if config.api_certificate(conf) is None else 'https'}://{shown}:{conf.api.port}"
-    )
+    scheme = "http" if config.api_certificate(conf) is None else "https"
+    return f"{scheme}://{shown}:{conf.api.port}"
 
 
 def _fetch_examination(subject: MachineSubject, url: str) -> tuple[int, Json]:
@@ -157,7 +157,7 @@ def _fetch_examination(subject: MachineSubject, url: str) -> tuple[int, Json]:
         connect=_CONNECT, whole=DOCTOR_SECONDS - _CONNECT, size=_MOST_BYTES
     )
     query = f"?{urllib.parse.urlencode({'node': subject.node})}" if subject.node else ""
-    tls = _tls_context(subject) if parts.scheme == "https" else None
+    tls = _tls_context(subject.conf, subject.url) if parts.scheme == "https" else None
     made = bounded_http.Connection(parts.hostname or "", parts.port, limits=limits, tls=tls)
     path = parts.path.rstrip("/").removesuffix("/v1")
     with contextlib.closing(made):
@@ -166,10 +166,10 @@ def _fetch_examination(subject: MachineSubject, url: str) -> tuple[int, Json]:
     return answer.status, body if isinstance(body, dict) else {}
 
 
-def _tls_context(subject: MachineSubject) -> ssl.SSLContext:
+def _tls_context(conf: Configuration, url: str | None) -> ssl.SSLContext:
     """Return settings that trust OS_CACERT or public authorities; for our API, its own file."""
-    own = config.api_certificate(subject.conf)
-    if subject.url or own is None:
+    own = config.api_certificate(conf)
+    if url or own is None:
         return download.trusted_tls(os.environ.get("OS_CACERT", "True"))
     context = bounded_http.tls_context()
     context.check_hostname = False  # the address is this machine's, and its certificate is known
@@ -184,8 +184,7 @@ def _login_headers() -> dict[str, str]:
     if token:
         found["X-Auth-Token"] = token
     elif user:
-        password = os.environ.get("OS_PASSWORD", "")
-        found["Authorization"] = bounded_http.basic_login(user, password)
+        found["Authorization"] = bounded_http.basic_login(user, os.environ.get("OS_PASSWORD", ""))
     return found
 
 
@@ -199,12 +198,7 @@ def _reason_in(body: Json) -> str:
 
 
 DOCTOR_CHECKS: tuple[Check[MachineSubject], ...] = (
-    Check(
-        "options",
-        "As in the API and in a conductor.",
-        find_options,
-        "Correct the option.",
-    ),
+    Check("options", "As in the API and in a conductor.", find_options, "Correct the option."),
     database.SERVER,
     database.SCHEMA,
     database.KEYS,
@@ -591,6 +585,7 @@ def _add_commands(commands: Any) -> None:
     status = f"{about}. Exit status 0: all is well; 1: a warning; 2: a check has failed."
     add_doctor_arguments(commands.add_parser("doctor", help=about, description=status))
     commands.add_parser(CHECK, help=_CHECK_ABOUT)
+    features.add_commands(commands)
 
 
 def _run_command(conf: Any) -> int:
@@ -599,7 +594,11 @@ def _run_command(conf: Any) -> int:
         return run_doctor(conf, node=asked.node, url=asked.url, form=asked.form)
     if asked.name == "config":
         return _check_starts(conf)
-    return check_upgrade(conf)
+    if asked.name == "upgrade":
+        return check_upgrade(conf)
+    url = asked.url or conf.api.unix_socket or _own_url(conf)
+    trusted = partial(_tls_context, conf, asked.url)
+    return features.run_command(conf, url, _login_headers(), trusted)
 
 
 def _check_starts(conf: Any) -> int:

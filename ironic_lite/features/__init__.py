@@ -1,15 +1,17 @@
 """Features beyond Ironic: a folder for each, which can be switched off or taken away.
 
-A folder has up to four modules: ``rules`` (pure), ``rows`` (queries), ``api`` (routes) and ``work``
-(sweeps and listeners of conductors). The core imports none of them. The programs of ``cmd`` load
-those of the features that are on, and hand over what these add.
+A folder has up to five modules: ``rules`` (pure), ``rows`` (queries), ``api`` (routes), ``work``
+(sweeps and listeners of conductors) and ``command`` (of ``ironic-lite-status``). The core imports
+none of them. The programs of ``cmd`` load those of the features that are on, and hand over what
+these add.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ironic_lite.core import config, options
@@ -50,6 +52,34 @@ def api(conf: Configuration) -> tuple[Extension, ...]:
 def work(conf: Configuration) -> list[Callable[[service.ConductorService], service.FeatureWork]]:
     """Return what makes the work of the features that are on in a conductor."""
     return [module.extend for module in _modules(enabled(conf), "work")]
+
+
+def add_commands(parsers: Any) -> None:
+    """Add the commands of features to ``ironic-lite-status``, also of features that are off."""
+    for module in _modules(options.FEATURES, "command"):
+        made = parsers.add_parser(module.NAME, help=module.ABOUT, description=module.STATUS)
+        module.add_arguments(made)
+
+
+def run_command(
+    conf: Any, url: str, login: Mapping[str, str], trusted: Callable[[], ssl.SSLContext]
+) -> int:
+    """Run a command of a feature, and return its exit status.
+
+    :param url: of this service's API; ``login`` are the headers for it, ``trusted`` makes its TLS
+        settings.
+    :raises config.ConfigError: the feature is off.
+    """
+    asked, on = conf.command, enabled(conf)
+    for name in options.FEATURES:
+        for module in _modules([name], "command"):
+            if asked.name != module.NAME:
+                continue
+            if name not in on:
+                reason = f"{asked.name} needs the feature {name}. Add it to [features]enabled"
+                raise config.ConfigError(reason=reason)
+            return int(module.run(asked, url, login, trusted))
+    raise KeyError(asked.name)
 
 
 def leftovers() -> list[service.Leftover]:

@@ -399,8 +399,7 @@ class MetricsOptions(Group):
 
 FEATURES = (
     *("batches", "webhooks", "why", "statistics", "window", "doctor", "events", "erasures"),
-    "search",
-    "attention",
+    *("search", "attention", "move_in"),
 )
 """Folders of ``features``."""
 

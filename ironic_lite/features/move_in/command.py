@@ -1,0 +1,456 @@
+"""``ironic-lite-status compare``: Ironic and this service, read by GET alone.
+
+The answers of Ironic go to a file first, an object a line, also without ``--save``. The objects of
+this service are then compared with its lines as they arrive. So memory contains a page of one
+service, and the place of each line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import datetime
+import http.client
+import json
+import os
+import pathlib
+import ssl
+import sys
+import tempfile
+import urllib.parse
+from collections.abc import Callable, Collection, Iterator, Mapping
+from http import HTTPStatus
+from typing import IO, Any, NamedTuple
+
+import orjson
+
+from ironic_lite import errors
+from ironic_lite.core import bounded_http, clock, masking
+from ironic_lite.core.json_types import Json
+from ironic_lite.domain import versions
+from ironic_lite.features.move_in import comparison, rules
+from ironic_lite.features.move_in.comparison import DETAILS, LISTINGS, ObjectList
+from ironic_lite.images import download
+
+NAME = "compare"
+ABOUT = "compare all that Ironic and this service show, by GET alone"
+STATUS = (
+    f"{ABOUT}. Exit status 0: no unexpected difference; 1: differences; 2: a service did not answer"
+)
+DEEP = 20
+OLDEST = 90
+"""The newest microversion of Ironic 24.1, the oldest release that can be moved."""
+UNREAD = 2
+_LIMITS = bounded_http.Limits(connect=10.0, whole=120.0, size=32 * 1024 * 1024, last=180.0)
+_PAGE = 200
+_MOST_OBJECTS = 2_000_000
+"""Objects of a list; more are of a service that invents them."""
+_FORMAT = "ironic-lite compare 1"
+_LOGIN = "Set IRONIC_USERNAME and IRONIC_PASSWORD, or IRONIC_TOKEN, in the environment."
+_OUR_LOGIN = "Set OS_USERNAME and OS_PASSWORD, or OS_TOKEN, in the environment."
+
+
+class NoAnswers(Exception):
+    """A service or a file does not give what is to be compared; the text has the reason."""
+
+
+class Api(NamedTuple):
+    """An API: its name in messages, URL, headers of its login, TLS settings, advice for 401."""
+
+    name: str
+    url: str
+    login: Mapping[str, str]
+    tls: Callable[[], ssl.SSLContext]
+    advice: str
+
+
+class ApiReader:
+    """Reads lists and objects of a service."""
+
+    def __init__(self, service: Api) -> None:
+        self._service = service
+        self.shown = str(masking.mask(service.url))
+        parts = urllib.parse.urlsplit(service.url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = -1
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+            raise self._failure("has no URL such as https://ironic.example.org:6385")
+        if "@" in parts.netloc:
+            raise self._failure(f"has a login in its URL, which is not used. {service.advice}")
+        self._place = (parts.hostname, port)
+        self._tls = service.tls() if parts.scheme == "https" else None
+        self._base = parts.path.rstrip("/").removesuffix("/v1")
+        self.version = ""
+
+    def _failure(self, text: str) -> NoAnswers:
+        return NoAnswers(f"{self._service.name} at {self.shown} {text}")
+
+    def newest(self) -> int:
+        """Return the newest microversion of the service."""
+        status, _, headers = self._get("")
+        found = headers.get(versions.MAX_HEADER, "")
+        major, _, minor = found.partition(".")
+        if status != HTTPStatus.OK or major != str(versions.MAJOR) or not minor.isdecimal():
+            raise self._failure(
+                f"answers GET /v1/ with {status} and no {versions.MAX_HEADER}: it is no Ironic API"
+            )
+        return int(minor[:6])
+
+    def pages(self, listing: ObjectList) -> Iterator[Json]:
+        """Yield the objects of a list of the service, by their names."""
+        size, marker, count = _PAGE, "", 0
+        while True:
+            path = listing.path
+            if listing.resource != rules.DRIVERS:  # which has no pages
+                mark = {"marker": marker} if marker else {}
+                words = urllib.parse.urlencode({"limit": size, **mark})
+                path += f"{'&' if '?' in path else '?'}{words}"
+            try:
+                body = self._document(path)
+            except (bounded_http.AnswerTooLarge, bounded_http.TooManyValues) as why:
+                if size == 1 or listing.resource == rules.DRIVERS:
+                    raise self._failure(f"answers GET /v1/{path}: {why}") from None
+                size //= 4
+                size = max(size, 1)
+                continue
+            found = comparison.objects(listing, body)
+            if found is None:
+                raise self._failure(f"answers GET /v1/{path} without a list {listing.key}")
+            if found:
+                yield found
+            count += len(found)
+            if not found or "next" not in body:
+                return
+            last, marker = marker, list(found)[-1]
+            if marker == last or count > _MOST_OBJECTS:
+                raise self._failure(f"does not end its list of {listing.resource}")
+
+    def details(self, listing: ObjectList, node: str) -> Json:
+        """Return the objects of a node; a refusal is an object, too, because it may differ."""
+        path = f"nodes/{urllib.parse.quote(node, safe='')}/{listing.path}"
+        try:
+            status, body, _ = self._get(path)
+        except (bounded_http.AnswerTooLarge, bounded_http.TooManyValues) as why:
+            raise self._failure(f"answers GET /v1/{path}: {why}") from None
+        if status != HTTPStatus.OK:
+            return {"": f"status {status}"}
+        found = comparison.objects(listing, self._object(path, body))
+        return {"": "status 200 without a list"} if found is None else found
+
+    def _document(self, path: str) -> Json:
+        status, body, _ = self._get(path)
+        if status == HTTPStatus.OK:
+            return self._object(path, body)
+        advice = f" {self._service.advice}" if status == HTTPStatus.FORBIDDEN else ""
+        raise self._failure(f"answers GET /v1/{path} with {status}.{advice}")
+
+    def _object(self, path: str, body: bytes) -> Json:
+        try:
+            found = bounded_http.json_value(body)
+        except bounded_http.TooManyValues:
+            raise
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise self._failure(f"answers GET /v1/{path} with something else than a JSON object")
+        return found
+
+    def _get(self, path: str) -> tuple[int, bytes, http.client.HTTPMessage]:
+        headers = {"Accept": "application/json", "Connection": "close", **self._service.login}
+        if self.version:
+            headers[versions.HEADER] = self.version
+        made = bounded_http.Connection(*self._place, limits=_LIMITS, tls=self._tls)
+        try:
+            with contextlib.closing(made):
+                answer = made.exchange("GET", f"{self._base}/v1/{path}", headers)
+                body = bounded_http.content(answer, _LIMITS.size)
+        except bounded_http.AnswerTooLarge:
+            raise
+        except (OSError, http.client.HTTPException, ValueError) as why:
+            reason = getattr(why, "strerror", None) or str(why) or type(why).__name__
+            raise self._failure(f"does not answer GET /v1/{path}: {reason}") from None
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            raise self._failure(f"refuses the login (401). {self._service.advice}")
+        return answer.status, body, answer.headers
+
+
+# -- the file with Ironic's answers -------------------------------------------------------------
+
+
+def save(reader: ApiReader, version: int, deep: int | None, file: IO[bytes]) -> None:
+    """Write the masked answers of a service, as lines of JSON.
+
+    :param deep: nodes of each provision state whose details are read; None: all.
+    """
+    reader.version = f"{versions.MAJOR}.{version}"
+    at = clock.now().replace(tzinfo=datetime.UTC).isoformat()
+    _write(file, {"format": _FORMAT, "url": reader.shown, "version": version, "at": at})
+    states: collections.Counter[str] = collections.Counter()
+    chosen, drivers = [], set()
+    count = 0
+    for listing in _listings(version):
+        for page in reader.pages(listing):
+            for name, one in page.items():
+                known = one if isinstance(one, dict) else {}
+                if listing.resource == rules.NODES:
+                    state = str(known.get("provision_state"))
+                    states[state] += 1
+                    drivers.add(known.get("driver"))
+                    if deep is None or states[state] <= deep:
+                        chosen.append(name)
+                elif listing.resource == rules.DRIVERS and name not in drivers:
+                    continue
+                _write(file, {"of": listing.resource, "name": name, "objects": {"": one}})
+                count += 1
+    for name in chosen:
+        for listing in DETAILS:
+            found = reader.details(listing, name)
+            _write(file, {"of": listing.resource, "name": name, "objects": found})
+            count += 1
+    _write(file, {"lines": count})
+    file.flush()
+
+
+def _listings(version: int) -> list[ObjectList]:
+    return [one for one in LISTINGS if one.since <= version]
+
+
+def _write(file: IO[bytes], line: Json) -> None:
+    file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+
+class SavedAnswers:
+    """The answers in a file of `save`.
+
+    :raises NoAnswers: it is another file, or it is cut off.
+    """
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file = file
+        self._name = name
+        self._places: dict[str, dict[str, int]] = collections.defaultdict(dict)
+        file.seek(0)
+        head = self._line()
+        found = head.get("version")
+        if head.get("format") != _FORMAT or not isinstance(found, int):
+            raise NoAnswers(f"{name} is no file that --save has written")
+        self.version: int = found
+        self.url, self.at = str(head.get("url")), str(head.get("at"))
+        count = 0
+        while "lines" not in (line := self._line()):
+            self._places[str(line.get("of"))][str(line.get("name"))] = self._begin
+            count += 1
+        if line["lines"] != count:
+            raise NoAnswers(f"{name} lacks lines; save it again")
+
+    def _line(self) -> Json:
+        self._begin = self._file.tell()
+        text = self._file.readline(2 * _LIMITS.size)
+        try:
+            found = bounded_http.json_value(text) if text.endswith(b"\n") else None
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise NoAnswers(f"{self._name} is cut off or no file of --save at byte {self._begin}")
+        return found
+
+    def names(self, resource: str) -> list[str]:
+        """Return the names that have not been taken."""
+        return list(self._places.get(resource, ()))
+
+    def take(self, resource: str, name: str) -> Json:
+        """Return the masked objects of a line, once; none if there is no such line."""
+        place = self._places[resource].pop(name, None)
+        if place is None:
+            return {}
+        self._file.seek(place)
+        found = self._line().get("objects")
+        known = found if isinstance(found, dict) else {}
+        return {key: comparison.masked(resource, one) for key, one in known.items()}
+
+
+# -- the command --------------------------------------------------------------------------------
+
+
+def compare(saved: SavedAnswers, reader: ApiReader) -> comparison.ComparisonReport:
+    """Compare this service with the answers of Ironic."""
+    reader.version = f"{versions.MAJOR}.{saved.version}"
+    report = comparison.ComparisonReport()
+    absent: set[str] = set()
+    drivers = set(saved.names(rules.DRIVERS))
+    for listing in _listings(saved.version):
+        for page in reader.pages(listing):
+            for name, one in page.items():
+                if listing.resource == rules.DRIVERS and name not in drivers:
+                    continue
+                here = {"": one}
+                report.compare(listing.resource, name, saved.take(listing.resource, name), here)
+        for name in saved.names(listing.resource):
+            there = saved.take(listing.resource, name)
+            report.compare(listing.resource, name, there, {})
+            if listing.resource == rules.NODES:
+                absent.add(name)
+    _compare_details(saved, reader, report, absent)
+    return report
+
+
+def _compare_details(
+    saved: SavedAnswers,
+    reader: ApiReader,
+    report: comparison.ComparisonReport,
+    absent: Collection[str],
+) -> None:
+    for listing in DETAILS:
+        for name in saved.names(listing.resource):
+            there = saved.take(listing.resource, name)
+            if name not in absent:
+                here = reader.details(listing, name)
+                report.compare(listing.resource, name, there, here)
+
+
+def add_arguments(parser: Any) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "--ironic", metavar="URL|FILE", required=True, help="Ironic's API, or a file of --save"
+    )
+    parser.add_argument(
+        "--save", metavar="FILE", help="only store the answers of Ironic, with secrets masked"
+    )
+    parser.add_argument("--url", metavar="URL", help="of this service (default: as configured)")
+    parser.add_argument(
+        "--deep",
+        metavar="N|all",
+        type=_deep,
+        default=DEEP,
+        help=f"nodes of each state whose BIOS settings, history etc. are read (default: {DEEP})",
+    )
+    parser.add_argument(
+        "--version", metavar="V", type=_version, help="microversion (default: the newest of both)"
+    )
+    parser.add_argument(
+        "-f", dest="form", choices=("text", "json"), default="text", help="form of the output"
+    )
+
+
+def _deep(text: str) -> int | None:
+    if text == "all":
+        return None
+    if not text.isdecimal() or len(text) > len(str(_MOST_OBJECTS)):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor all")
+    return int(text)
+
+
+def _version(text: str) -> int:
+    major, _, minor = text.partition(".")
+    known = major == str(versions.MAJOR) and minor.isdecimal()
+    if not known or not OLDEST <= int(minor[:6]) <= versions.LAST:
+        allowed = f"{versions.MAJOR}.{OLDEST} to {versions.MAX_VERSION}"
+        raise argparse.ArgumentTypeError(f"{text!r} is not in {allowed}")
+    return int(minor[:6])
+
+
+def run(
+    asked: Any, url: str, login: Mapping[str, str], trusted: Callable[[], ssl.SSLContext]
+) -> int:
+    """Compare, print the differences, and return the exit status.
+
+    :param asked: the arguments of the command.
+    :param url: of this service; ``login`` are the headers for it, ``trusted`` its TLS settings.
+    """
+    ours = Api("this service", url, login, trusted, _OUR_LOGIN)
+    try:
+        with contextlib.ExitStack() as opened:
+            if asked.ironic.startswith(("http://", "https://")):
+                theirs = ApiReader(Api("Ironic", asked.ironic, _login(), _trusted, _LOGIN))
+                if asked.save:
+                    return _save(theirs, asked)
+                here = ApiReader(ours)
+                newest = min(theirs.newest(), here.newest(), asked.version or versions.LAST)
+                file = opened.enter_context(tempfile.TemporaryFile())
+                save(theirs, _allowed(newest), asked.deep, file)
+                saved = SavedAnswers(file, "the temporary file")
+            elif asked.save:
+                raise NoAnswers("--save stores the answers of an API: give its URL by --ironic")
+            else:
+                saved = SavedAnswers(opened.enter_context(open(asked.ironic, "rb")), asked.ironic)
+                here = ApiReader(ours)
+                _check_version(saved, here, asked.version)
+            document = compare(saved, here).document()
+    except (NoAnswers, errors.Error, OSError, RecursionError) as why:
+        return _refuse(asked.form, why)
+    version = f"{versions.MAJOR}.{saved.version}"
+    document = {
+        **{"there": saved.url, "here": here.shown, "at": saved.at, "version": version},
+        **document,
+    }
+    if asked.form == "json":
+        print(json.dumps(document, indent=2))
+    else:
+        print(f"Ironic at {saved.url}, read {saved.at}, and {here.shown}; API {version}")
+        print("\n".join(comparison.lines(document)))
+    return int(document["exit"])
+
+
+def _save(theirs: ApiReader, asked: Any) -> int:
+    version = _allowed(min(theirs.newest(), asked.version or versions.LAST))
+    path = pathlib.Path(asked.save)
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    try:
+        with open(number, "wb") as file:
+            save(theirs, version, asked.deep, file)
+            os.fsync(number)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+    print(f"The answers of Ironic at {theirs.shown} are in {path}.")
+    return 0
+
+
+def _allowed(version: int) -> int:
+    if version < OLDEST:
+        raise NoAnswers(
+            f"one of the services has API {versions.MAJOR}.{version} at most, and Ironic 24.1 has "
+            f"{versions.MAJOR}.{OLDEST}. Upgrade Ironic to 24.1 or newer first"
+        )
+    return version
+
+
+def _check_version(saved: SavedAnswers, here: ApiReader, asked: int | None) -> None:
+    if saved.version > here.newest() or asked not in (None, saved.version):
+        raise NoAnswers(
+            f"the file has answers of API {versions.MAJOR}.{saved.version}; compare it at that "
+            "version, or save it again with another --version"
+        )
+
+
+def _refuse(form: str, why: BaseException) -> int:
+    if isinstance(why, RecursionError):
+        text = "an answer is nested too deeply"
+    elif isinstance(why, OSError):
+        text = f"{why.filename or 'the temporary file'}: {why.strerror or why}"
+    else:
+        text = str(why)
+    text = " ".join(text.split())
+    if form == "json":
+        print(json.dumps({"error": text, "exit": UNREAD}, indent=2))
+    else:
+        print(f"{NAME}: {text}", file=sys.stderr)
+    return UNREAD
+
+
+def _trusted() -> ssl.SSLContext:
+    return download.trusted_tls(os.environ.get("OS_CACERT", "True"))
+
+
+def _login() -> dict[str, str]:
+    token, user = os.environ.get("IRONIC_TOKEN"), os.environ.get("IRONIC_USERNAME")
+    if token:
+        return {"X-Auth-Token": token}
+    if user:
+        password = os.environ.get("IRONIC_PASSWORD", "")
+        return {"Authorization": bounded_http.basic_login(user, password)}
+    return {}
