@@ -85,7 +85,7 @@ def test_batch_of_other_nodes_than_the_plan_counts_does_not_begin(
     assert live.ask("POST", "/v1/nodes/moved-1/holds", hold).status_code == 201
     dialog.get_by_role("button", name="Manage 2 nodes").click()
     expect(dialog).to_contain_text(
-        '1 of the nodes can get the request now, not 2 as expected; press "Plan" to see which.'
+        'Other nodes can get the request now than those of expect_fit; press "Plan" to see which.'
     )
     assert live.get("/v1/nodes/moved-0")["provision_state"] == "enroll"
     dialog.get_by_role("button", name="Plan", exact=True).click()
