@@ -162,7 +162,10 @@ def saved_view(page: sync_api.Page, live: service.Service) -> str:
     page.keyboard.press("Control+k")
     page.keyboard.type("save")
     page.keyboard.press("Enter")
-    expect(page.locator(".live")).to_contain_text(f"Saved: {address}")
+    dialog = page.get_by_role("dialog", name="Save this view")
+    dialog.get_by_label("Name").fill(address)
+    dialog.get_by_role("button", name="Save", exact=True).click()
+    expect(dialog).to_have_count(0)
     return address
 
 

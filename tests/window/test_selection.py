@@ -189,9 +189,12 @@ def test_palette_saves_a_view_without_the_selection(
     row(page, "saved-1").get_by_role("checkbox").check()
     expect(page.get_by_role("region", name="Selected nodes")).to_contain_text("1 selected")
     act(page, "Save this view")
-    expect(page.locator(".live")).to_contain_text("Saved: /v1/nodes?~q=saved-")
+    dialog = page.get_by_role("dialog", name="Save this view")
+    dialog.get_by_label("Name").fill("saved")
+    dialog.get_by_role("button", name="Save", exact=True).click()
+    expect(dialog).to_have_count(0)
     found = page.evaluate("JSON.parse(localStorage.getItem('ironic-lite')).views")
-    assert found == {"/v1/nodes?~q=saved-": "#/v1/nodes?~q=saved-"}
+    assert found == {"saved": "#/v1/nodes?~q=saved-"}
 
 
 def test_enter_on_a_link_of_a_row_opens_its_node(
