@@ -79,7 +79,7 @@ def test_square_names_its_node_and_filters_the_table(
     box = squares.bounding_box()
     assert box is not None
     # The first square stands below the title of its wave.
-    page.mouse.move(box["x"] + 5, box["y"] + 22)
+    page.mouse.move(box["x"] + 5, box["y"] + 29)
     expect(name).to_contain_text("pick-0")
     page.mouse.down()
     page.mouse.up()

@@ -41,7 +41,7 @@ export interface Layout {
 const LARGEST = 18;
 const SMALLEST = 6;
 /** Height of the line with the title of a group. */
-const TITLE = 18;
+const TITLE = 24;
 const BETWEEN = 6;
 const LETTER = 7;
 const LONGEST_TITLE = 100;
