@@ -529,7 +529,7 @@ class Network(Interface):
 
     kind = "network"
     acts_on_switches = True
-    """Whether attaching a VIF changes more than what is stored about the node."""
+    """True if attaching a VIF changes more than what is stored about the node."""
 
     def configure_tenant_networks(self, task: Task) -> None:
         """Connect the machine to the networks of its instance before its start; repeatable."""

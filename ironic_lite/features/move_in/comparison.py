@@ -71,7 +71,7 @@ DETAILS: tuple[ObjectList, ...] = (
     ObjectList("nodes/boot device", "management/boot_device", ""),
     ObjectList(rules.HISTORY, "history?detail=true", "history", ("created_at", "event")),
 )
-"""What a node has besides."""
+"""Further documents of one node, by paths below it."""
 
 
 def objects(listing: ObjectList, body: Json) -> Json | None:
