@@ -217,6 +217,7 @@ class Node(Record):
     data_state: str | None
     data_state_at: datetime.datetime | None
     data_state_by: str | None
+    import_uuid: str | None
 
 
 class Port(Record):

@@ -1,4 +1,4 @@
-"""Tables of features: batches, erasure records, webhooks and terms of the search."""
+"""Tables of features: batches, erasure records, webhooks, terms of the search, and imports."""
 
 from __future__ import annotations
 
@@ -164,4 +164,24 @@ search_terms = column.table(
         mysql_length={"field": 90},
         mariadb_length={"field": 90},
     ),
+)
+
+
+# Imports from Ironic, each written in the transaction of the rows that it added. Nodes name theirs.
+
+imports = column.table(
+    "imports",
+    *column.keys(),
+    column.time("at", nullable=False),
+    column.text("by"),  # the user of the command
+    column.text("release", nullable=False),  # of Ironic, such as "35 (2026.1)"
+    column.text("head", 32, nullable=False),
+    column.text("source", 1024, nullable=False),  # URL without a password
+    column.flag("trial"),
+    column.json("selection", nullable=False),
+    column.json("maps", nullable=False),
+    column.json("left_out", nullable=False),
+    column.json("marks", nullable=False),
+    column.json("counts", nullable=False),
+    column.json("findings", nullable=False),
 )

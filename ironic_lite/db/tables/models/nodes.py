@@ -87,6 +87,7 @@ nodes = column.table(
     column.text("data_state", 8, server_default="unknown"),
     column.time("data_state_at"),
     column.text("data_state_by", 36),
+    column.uuid("import_uuid", index=True),  # of the import that has added the node
     # Filters of lists, each in the order of enrollment.
     *(sa.Index(f"ix_nodes_{name}_id", name, "id") for name in _FILTERS),
     # All columns that overviews count by, so that they read no row.
