@@ -26,7 +26,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
+.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare move-in tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ attack: $(STAMP) ## attack the service from outside under load, and check it; se
 
 compare: $(STAMP) ## send the same requests to Ironic in the virtual environment IRONIC=path, and compare
 	$(VENV)/bin/python -W ignore -m tests.compare $(if $(IRONIC),--ironic $(IRONIC)) $(ARGS)
+
+move-in: $(STAMP) ## move from Ironic of several releases and back; ARGS=--record renews the dumps of the tests
+	$(VENV)/bin/python -W ignore -m tests.move_in $(ARGS)
 
 $(VENV)-tempest/.installed: $(STAMP)
 	$(VENV)/bin/python -m venv $(VENV)-tempest
