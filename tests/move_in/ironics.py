@@ -93,6 +93,15 @@ print(json.dumps({
 }))
 """
 
+_PROGRAM_OF_32 = """
+import sys
+from ironic.command import singleprocess
+launcher = singleprocess.service.ServiceLauncher
+singleprocess.service.ServiceLauncher = lambda conf, no_fork, **more: launcher(conf, **more)
+sys.exit(singleprocess.main())
+"""
+"""Ironic 32.1 passes an argument that no release of its library accepts, and so never starts."""
+
 
 def venv(version: str) -> pathlib.Path:
     """Return the virtual environment of a release; the first call installs the release."""
@@ -176,7 +185,7 @@ class Ironic:
         """Start it; return when the conductor is known."""
         with (self.folder / "out.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [str(self._bin / "ironic"), "--config-file", str(self.settings)],
+                [*self._program(), "--config-file", str(self.settings)],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -190,6 +199,11 @@ class Ironic:
         files = [self.folder / name for name in ("out.log", "ironic.log")]
         text = "".join(one.read_text(errors="replace")[-3000:] for one in files if one.exists())
         raise RuntimeError(f"Ironic {self.version} does not answer: {text}")
+
+    def _program(self) -> list[str]:
+        if self.version.startswith("32."):
+            return [str(self._bin / "python"), "-W", "ignore", "-c", _PROGRAM_OF_32]
+        return [str(self._bin / "ironic")]
 
     def stop(self) -> None:
         """End it as an init system does."""
