@@ -6,7 +6,6 @@ from ironic_lite.core import threads
 
 threads.native()  # before anything imports an oslo library
 
-import argparse  # noqa: E402
 import contextlib  # noqa: E402
 import dataclasses  # noqa: E402
 import datetime  # noqa: E402
@@ -14,15 +13,13 @@ import errno  # noqa: E402
 import http.client  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
-import pathlib  # noqa: E402
 import pickle  # noqa: E402
-import re  # noqa: E402
 import signal  # noqa: E402
 import socket  # noqa: E402
 import ssl  # noqa: E402
 import sys  # noqa: E402
 import urllib.parse  # noqa: E402
-from collections.abc import Collection, Iterator, Mapping, Sequence  # noqa: E402
+from collections.abc import Iterator, Mapping, Sequence  # noqa: E402
 from functools import partial  # noqa: E402
 from http import HTTPStatus  # noqa: E402
 from typing import Any  # noqa: E402
@@ -33,7 +30,7 @@ from ironic_lite import errors, features, membership  # noqa: E402
 from ironic_lite.api.http import listen_socket  # noqa: E402
 from ironic_lite.checks import database, examiner, machine, start  # noqa: E402
 from ironic_lite.cmd import entry, supervise  # noqa: E402
-from ironic_lite.core import bounded_http, clock, config, masking, options  # noqa: E402
+from ironic_lite.core import bounded_http, clock, config  # noqa: E402
 from ironic_lite.core.json_types import Json  # noqa: E402
 from ironic_lite.core.options import Configuration  # noqa: E402
 from ironic_lite.db.engine import encryption, session  # noqa: E402
@@ -42,7 +39,6 @@ from ironic_lite.db.queries import conductors  # noqa: E402
 from ironic_lite.db.tables import reencryption  # noqa: E402
 from ironic_lite.domain import examination  # noqa: E402
 from ironic_lite.domain.examination import Check, Finding, Status, Verdict, failed, passed, warning  # noqa: E402
-from ironic_lite.drivers import registry  # noqa: E402
 from ironic_lite.images import download  # noqa: E402
 from ironic_lite.rpc import contract  # noqa: E402
 
@@ -460,113 +456,8 @@ def check_upgrade(conf: Configuration) -> int:
     return examination.exit_status(worst)
 
 
-# ``ironic-lite-status check-ironic-conf``: what becomes of each option of Ironic's files.
-#
-# The files are read as they are, whether or not this machine has a configuration of its own.
-
 CHECK = "check-ironic-conf"
-_CHECK_ABOUT = (
-    "show what becomes of each option of a configuration of Ironic. Exit status 0: nothing is "
-    "lost; 1: an option is ignored with a loss; 2: an option is refused"
-)
-
-
-_HOOK_OPTIONS = frozenset({("inspector", "hooks"), ("redfish", "inspection_hooks")})
-_KINDS: Mapping[str, str] = {
-    **{registry.option_of(kind): kind for kind in (options.HARDWARE_TYPE, *options.KINDS)},
-    **{f"default_{kind}_interface": kind for kind in options.KINDS},
-}
-"""Options of [DEFAULT] with names of drivers, and the kind of these."""
-
-
-def _check_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(f"{PROG} {CHECK}", description=_CHECK_ABOUT)
-    parser.add_argument("paths", nargs="+", type=pathlib.Path, metavar="PATH", help="file, folder")
-    parser.add_argument("--all", action="store_true", help="show options that stay as they are")
-    parser.add_argument("--json", action="store_true", help="print a list of objects")
-    parser.add_argument(
-        "--defaults", action="store_true", help="show unset options whose default differs here"
-    )
-    return parser
-
-
-def check_ironic_conf(argv: Sequence[str]) -> int:
-    """Print what becomes of each option of files of Ironic, and return the exit status.
-
-    :param argv: the arguments of the command.
-    """
-    asked = _check_parser().parse_args(argv)
-    try:
-        conf, judged = config.judge_files(asked.paths)
-    except config.ConfigError as why:
-        return entry.refuse(PROG, why)
-    judged = [_judge_names(conf, one) for one in judged]
-    whole, kept = asked.all or asked.json, options.OptionVerdict.KEPT
-    rows = [_check_row(one) for one in judged if whole or one.verdict is not kept or one.text]
-    if asked.defaults:
-        rows += _default_rows({one.option.key for one in judged})
-    print(json.dumps(rows, indent=2) if asked.json else "\n".join(map(_check_line, rows)))
-    if any(one.verdict is options.OptionVerdict.REFUSED for one in judged):
-        return 2
-    return int(any(one.loss for one in judged))
-
-
-def _judge_names(conf: Any, one: config.Judgement) -> config.Judgement:
-    """Judge the names in an option with enabled drivers, a default one, or inspection hooks."""
-    group, name = one.option.key
-    if one.verdict is not options.OptionVerdict.KEPT:
-        return one
-    if (group, name) in _HOOK_OPTIONS:
-        refused, left_out = registry.missing_hooks(conf[group][name]), []
-    elif group == "DEFAULT" and name in _KINDS:
-        names = [conf[name]] if isinstance(conf[name], str) else conf[name] or []
-        found = registry.enabled_names(_KINDS[name], names)
-        refused = list(found.refused.values())
-        left_out = [f"{name} is left out: {text}" for name, text in found.left_out.items()]
-    else:
-        return one
-    if refused:
-        verdict = options.OptionVerdict.REFUSED
-        return one._replace(verdict=verdict, text="; ".join(refused), loss=True)
-    return one._replace(text=" ".join(left_out))
-
-
-def _check_row(one: config.Judgement) -> Json:
-    option = one.option
-    secret = masking.secret(option.name) or option.name.endswith("_key")
-    value = ", ".join(option.values)
-    if option.name == "transport_url":  # it may have several hosts, each with a login
-        value = re.sub("(?<=://).*(?=@)", masking.MASK, value, flags=re.DOTALL)
-    return {
-        "verdict": one.verdict.value,
-        "group": option.group,
-        "name": option.name,
-        "value": masking.MASK if secret and value else masking.mask(value),
-        "file": option.place,
-        "line": option.line,
-        "text": one.text,
-        "loss": one.loss,
-    }
-
-
-def _default_rows(given: Collection[tuple[str, str]]) -> Iterator[Json]:
-    """Yield the options that files leave out, and whose default differs from Ironic's."""
-    for (group, name), theirs in options.DEFAULTS.items():
-        found = config.option_named((group, name))
-        if (group, name) not in given and found is not None:
-            ours = found[1].default
-            listed = ", ".join(ours) if isinstance(ours, list) else ours
-            text = f"the default of Ironic; here it is {'unset' if listed is None else listed}"
-            row = {"verdict": "default", "group": group, "name": name, "value": theirs}
-            yield {**row, "file": None, "line": 0, "text": text, "loss": False}
-
-
-def _check_line(row: Json) -> str:
-    place = f" ({row['file']}:{row['line']})" if row["file"] else ""
-    loss = " (a loss)" if row["loss"] and row["verdict"] == options.OptionVerdict.IGNORED else ""
-    text = f": {row['text']}" if row["text"] else ""
-    option = f"[{row['group']}]{row['name']} = {row['value']}"
-    return f"{row['verdict']:8} {option}{place}{loss}{text}"
+"""The command that needs no configuration of its own."""
 
 
 def _add_commands(commands: Any) -> None:
@@ -584,7 +475,7 @@ def _add_commands(commands: Any) -> None:
     about = "examine this machine, the service and a node; works without the service, too"
     status = f"{about}. Exit status 0: all is well; 1: a warning; 2: a check has failed."
     add_doctor_arguments(commands.add_parser("doctor", help=about, description=status))
-    commands.add_parser(CHECK, help=_CHECK_ABOUT)
+    commands.add_parser(CHECK, help="show what becomes of each line of Ironic's configuration")
     features.add_commands(commands)
 
 
@@ -617,6 +508,14 @@ def _check_starts(conf: Any) -> int:
         config.load(prog, ["config"], create=False)
         worst = max(worst, run_doctor(conf, table=table, where=f"{THIS_MACHINE}, {prog}"))
     return worst
+
+
+def check_ironic_conf(argv: Sequence[str]) -> int:
+    """Print what becomes of each line of Ironic's files, and return the exit status."""
+    try:
+        return features.check_ironic_conf(argv, f"{PROG} {CHECK}")
+    except errors.Error as why:
+        return entry.refuse(PROG, why)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

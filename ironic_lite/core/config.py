@@ -68,7 +68,7 @@ def assigned_values(conf: cfg.ConfigOpts) -> list[Assigned]:
     """Return every option that files or the environment set."""
     folders = [pathlib.Path(folder) for folder in conf.config_dirs]
     files = [*conf.config_file, *(path for folder in folders for path in folder.glob("*.conf"))]
-    found = [one for path in map(str, files) for one in _values_of_file(path)]
+    found = [one for path in map(str, files) for one in values_of_file(path)]
     for variable, value in os.environ.items():
         named = _VARIABLE.fullmatch(variable)
         if named:
@@ -90,7 +90,8 @@ def _variable_of(group: str, opt: cfg.Opt) -> str:
     return f"OS_{group}__{opt.dest}".upper()
 
 
-def _values_of_file(path: str) -> list[Assigned]:
+def values_of_file(path: str) -> list[Assigned]:
+    """Return every option that a file sets. Raises cfg.ParseError, OSError, UnicodeDecodeError."""
     sections: dict[str, dict[str, list[str]]] = {}
     cfg.ConfigParser(path, sections).parse()
     return [
@@ -283,23 +284,21 @@ def doubts(conf: cfg.ConfigOpts, judged: Sequence[Judgement]) -> Iterator[str]:
 
 # -- files that no program has read ----------------------------------------------------------
 
-LARGEST_FILE = 1024 * 1024
-"""Bytes of a file that `judge_files` reads."""
+LARGEST_FILE = 1024 * 1024  # bytes
 _FAULT = re.compile(r"\[(\w+)\](\w+): (.+)", re.DOTALL)
 _SECTION = re.compile(r"\[(?P<group>[^]]+)\]\s*(?:[#;].*)?")
 _SETTING = re.compile(r"(?P<name>[^\s=:#;\[][^=:]*?)\s*[=:]")
 
 
-def judge_files(paths: Sequence[pathlib.Path]) -> tuple[cfg.ConfigOpts, list[Judgement]]:
+def judge_files(files: Sequence[pathlib.Path]) -> tuple[cfg.ConfigOpts, list[Judgement]]:
     """Return what becomes of each option of files, which are read together, and the options.
 
     Nothing is contacted or made, and the environment is left out.
 
-    :param paths: files, or folders of ``*.conf``; later files come first, as with --config-file.
-    :raises ConfigError: a file cannot be read, has no form of a configuration, or is larger than
-        1 MiB.
+    :param files: of which later ones come first, as with --config-file.
+    :raises ConfigError: as `read_text`, or a file has no form of a configuration.
     """
-    files = [path for place in paths for path in _files_at(place)]
+    texts = {path: read_text(path) for path in files}
     conf = cfg.ConfigOpts()
     log.register_options(conf)
     register(conf)
@@ -307,9 +306,9 @@ def judge_files(paths: Sequence[pathlib.Path]) -> tuple[cfg.ConfigOpts, list[Jud
     _load_files(conf, PROJECT, [f"--config-file={path}" for path in files], **alone)
     assigned = [
         one._replace(line=lines.get(one.key, 0))
-        for path in files
-        for lines in (_line_numbers(path),)
-        for one in _values_of_file(str(path))
+        for path, text in texts.items()
+        for lines in (_line_numbers(text),)
+        for one in values_of_file(str(path))
     ]
     login = login_fault(conf, assigned)
     found = []
@@ -341,21 +340,22 @@ def _add_fault(judged: list[Judgement], text: str) -> None:
     judged.append(Judgement(unset, OptionVerdict.REFUSED, reason, True))
 
 
-def _files_at(place: pathlib.Path) -> list[pathlib.Path]:
+def read_text(path: pathlib.Path) -> str:
+    """Return the text of a file of at most `LARGEST_FILE` bytes. Raises ConfigError."""
     try:
-        files = sorted(place.glob("*.conf")) if place.is_dir() else [place]
-        for path in files:
-            if path.stat().st_size > LARGEST_FILE:
+        with path.open("rb") as file:
+            if len(found := file.read(LARGEST_FILE + 1)) > LARGEST_FILE:
                 raise ConfigError(reason=f"{path}: larger than {LARGEST_FILE} bytes")
-    except OSError as error:
-        raise ConfigError(reason=f"cannot read {place}: {error.strerror}") from None
-    return files
+        return found.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(reason=f"cannot read {path}: {reason}") from None
 
 
-def _line_numbers(path: pathlib.Path) -> dict[tuple[str, str], int]:
+def _line_numbers(text: str) -> dict[tuple[str, str], int]:
     """Return the last line of each option in a file, from 1 on."""
     found, group = {}, "DEFAULT"
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if section := _SECTION.match(line):
             group = _normal_group(section["group"])
         elif setting := _SETTING.match(line):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ironic_lite.core import config, options
@@ -80,6 +80,16 @@ def run_command(
                 raise config.ConfigError(reason=reason)
             return int(module.run(asked, url, login, trusted))
     raise KeyError(asked.name)
+
+
+def check_ironic_conf(argv: Sequence[str], prog: str) -> int:
+    """Run the command that judges Ironic's files, also while its feature is off.
+
+    :raises config.ConfigError: the folder of the feature was taken away, or a file is unreadable.
+    """
+    for module in _modules(["move_in"], "files"):
+        return int(module.check(argv, prog))
+    raise config.ConfigError(reason="check-ironic-conf needs the feature move_in")
 
 
 def leftovers() -> list[service.Leftover]:

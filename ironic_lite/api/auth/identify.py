@@ -36,7 +36,8 @@ from ironic_lite.core.slots import Newest, Slots
 
 LOG = logging.getLogger(__name__)
 
-_HASH = re.compile(rb"\$2[yab]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
+HASH = re.compile(rb"\$2[yab]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
+"""A bcrypt hash, the only kind that a password may have."""
 _LONGEST = 72  # bytes: bcrypt reads no more, and refuses longer input
 _KEPT_SECONDS = 600.0
 _MOST_KEPT = 1024
@@ -204,7 +205,7 @@ def _read_file(path: pathlib.Path) -> tuple[dict[str, bytes], list[str]]:
             continue
         # Fields after the hash are ignored, as in a line of passwd(5).
         hashed = told.partition(":")[0].strip().encode()
-        if _HASH.fullmatch(hashed):
+        if HASH.fullmatch(hashed):
             users.setdefault(user, hashed)
         else:
             faults.append(f"{path}, line {number}: no bcrypt hash of {user!r}; use htpasswd -B")

@@ -200,6 +200,11 @@ def _default_rule(row: policy.Rule) -> Any:
     )
 
 
+def parsed_check(text: Any) -> str:
+    """Return the check of a policy file as the library has understood it."""
+    return str(oslo_policy.policy.Rules.from_dict({"": text})[""])
+
+
 def build_enforcer(conf: cfg.ConfigOpts) -> Any:
     """Return the enforcer of a configuration.
 
