@@ -29,7 +29,7 @@ from ironic_lite import errors
 from ironic_lite.core import bounded_http, clock, masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import versions
-from ironic_lite.features.move_in import comparison, rules
+from ironic_lite.features.move_in import comparison, differences
 from ironic_lite.features.move_in.comparison import DETAILS, LISTINGS, ObjectList
 from ironic_lite.images import download
 
@@ -104,14 +104,14 @@ class ApiReader:
         size, marker, count = _PAGE, "", 0
         while True:
             path = listing.path
-            if listing.resource != rules.DRIVERS:  # which has no pages
+            if listing.resource != differences.DRIVERS:  # which has no pages
                 mark = {"marker": marker} if marker else {}
                 words = urllib.parse.urlencode({"limit": size, **mark})
                 path += f"{'&' if '?' in path else '?'}{words}"
             try:
                 body = self._document(path)
             except (bounded_http.AnswerTooLarge, bounded_http.TooManyValues) as why:
-                if size == 1 or listing.resource == rules.DRIVERS:
+                if size == 1 or listing.resource == differences.DRIVERS:
                     raise self._failure(f"answers GET /v1/{path}: {why}") from None
                 size //= 4
                 size = max(size, 1)
@@ -195,13 +195,13 @@ def save(reader: ApiReader, version: int, deep: int | None, file: IO[bytes]) -> 
         for page in reader.pages(listing):
             for name, one in page.items():
                 known = one if isinstance(one, dict) else {}
-                if listing.resource == rules.NODES:
+                if listing.resource == differences.NODES:
                     state = str(known.get("provision_state"))
                     states[state] += 1
                     drivers.add(known.get("driver"))
                     if deep is None or states[state] <= deep:
                         chosen.append(name)
-                elif listing.resource == rules.DRIVERS and name not in drivers:
+                elif listing.resource == differences.DRIVERS and name not in drivers:
                     continue
                 _write(file, {"of": listing.resource, "name": name, "objects": {"": one}})
                 count += 1
@@ -280,18 +280,18 @@ def compare(saved: SavedAnswers, reader: ApiReader) -> comparison.ComparisonRepo
     reader.version = f"{versions.MAJOR}.{saved.version}"
     report = comparison.ComparisonReport()
     absent: set[str] = set()
-    drivers = set(saved.names(rules.DRIVERS))
+    drivers = set(saved.names(differences.DRIVERS))
     for listing in _listings(saved.version):
         for page in reader.pages(listing):
             for name, one in page.items():
-                if listing.resource == rules.DRIVERS and name not in drivers:
+                if listing.resource == differences.DRIVERS and name not in drivers:
                     continue
                 here = {"": one}
                 report.compare(listing.resource, name, saved.take(listing.resource, name), here)
         for name in saved.names(listing.resource):
             there = saved.take(listing.resource, name)
             report.compare(listing.resource, name, there, {})
-            if listing.resource == rules.NODES:
+            if listing.resource == differences.NODES:
                 absent.add(name)
     _compare_details(saved, reader, report, absent)
     return report

@@ -16,8 +16,16 @@ import orjson
 
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.features.move_in import rules
-from ironic_lite.features.move_in.rules import ABSENT, ValueDifference
+from ironic_lite.features.move_in.differences import (
+    DRIVERS,
+    HISTORY,
+    NODES,
+    ExpectedDifference,
+    ValueDifference,
+    has_links,
+    rule_of,
+)
+from ironic_lite.features.move_in.rules import ABSENT
 
 Objects = JsonView
 
@@ -47,7 +55,7 @@ class ObjectList(NamedTuple):
 
 
 LISTINGS: tuple[ObjectList, ...] = (
-    ObjectList(rules.NODES, "nodes?detail=true", "nodes"),
+    ObjectList(NODES, "nodes?detail=true", "nodes"),
     ObjectList("ports", "ports?detail=true", "ports"),
     ObjectList("portgroups", "portgroups?detail=true", "portgroups"),
     ObjectList("chassis", "chassis?detail=true", "chassis"),
@@ -57,7 +65,7 @@ LISTINGS: tuple[ObjectList, ...] = (
     ObjectList("deploy templates", "deploy_templates?detail=true", "deploy_templates"),
     ObjectList("runbooks", "runbooks?detail=true", "runbooks", since=92),
     ObjectList("inspection rules", "inspection_rules?detail=true", "inspection_rules", since=96),
-    ObjectList(rules.DRIVERS, "drivers", "drivers", ("name",)),
+    ObjectList(DRIVERS, "drivers", "drivers", ("name",)),
 )
 """Lists of a service, nodes first, because drivers are those in use."""
 DETAILS: tuple[ObjectList, ...] = (
@@ -69,7 +77,7 @@ DETAILS: tuple[ObjectList, ...] = (
     ObjectList("nodes/volume targets", "volume/targets?detail=true", "targets"),
     ObjectList("nodes/vifs", "vifs", "vifs", ("id",)),
     ObjectList("nodes/boot device", "management/boot_device", ""),
-    ObjectList(rules.HISTORY, "history?detail=true", "history", ("created_at", "event")),
+    ObjectList(HISTORY, "history?detail=true", "history", ("created_at", "event")),
 )
 """Further documents of one node, by paths below it."""
 
@@ -98,7 +106,7 @@ def masked(resource: str, one: object) -> object:
         return masking.mask(one)
     if resource == "nodes/bios" and str(one.get("attribute_type")).lower() == "password":
         one = {**one, "value": one.get("value") and masking.MASK}
-    if resource != rules.NODES:
+    if resource != NODES:
         return masking.mask(one)
     shown = masking.mask(one)
     return {name: masking.field(name, held) for name, held in shown.items()}
@@ -117,7 +125,7 @@ def differences(
         old, new = there.get(key, ABSENT), here.get(key, ABSENT)
         whole = (old, new) if key in both else ends
         # Rules compare names of history by their times.
-        shown = key if resource == rules.HISTORY else " ".join(filter(None, (name, key)))
+        shown = key if resource == HISTORY else " ".join(filter(None, (name, key)))
         for path, *values in _values(old, new, ()):
             yield ValueDifference(resource, shown, path, values[0], values[1], whole)
 
@@ -142,7 +150,7 @@ def _are_alike(there: object, here: object) -> bool:
     """Return whether both are lists of equally many objects, which are compared one by one."""
     if not isinstance(there, list) or not isinstance(here, list) or len(there) != len(here):
         return False
-    return not rules.has_links(there) and all(isinstance(one, dict) for one in (*there, *here))
+    return not has_links(there) and all(isinstance(one, dict) for one in (*there, *here))
 
 
 def _same(there: object, here: object, *, ordered: bool) -> bool:
@@ -174,13 +182,13 @@ class ComparisonReport:
     def __init__(self) -> None:
         self.compared: collections.Counter[str] = collections.Counter()
         self._groups: dict[str, _PathGroup] = {}
-        self._expected: collections.Counter[rules.ExpectedDifference] = collections.Counter()
+        self._expected: collections.Counter[ExpectedDifference] = collections.Counter()
 
     def compare(self, resource: str, name: str, there: Objects, here: Objects) -> None:
         """Add what differs between the objects of both sides."""
         self.compared[resource] += 1
         for one in differences(resource, name, there, here):
-            rule = rules.rule_of(one)
+            rule = rule_of(one)
             if rule is None:
                 self._add(one, name)
             else:

@@ -1,62 +1,290 @@
-"""Differences between Ironic and this service that a move explains: rows of one table. Pure.
+"""Rules of a move from Ironic: the value here for a value there, and the way back. Pure.
 
-All other differences were made by a client, an operator or a machine.
+``tables`` has the columns with their rules.
 """
 
 from __future__ import annotations
 
+import datetime
 import enum
-from collections.abc import Callable
-from typing import NamedTuple
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
-from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain import fields, states
+from ironic_lite.domain.allocations import AllocationState
+from ironic_lite.domain.states import Kind, State
 
 
 class Absence(enum.Enum):
-    """The value of an object or key that one side does not have."""
+    """The value of an object, key or column that one side does not have, or does not decide."""
 
     ABSENT = "absent"
 
 
 ABSENT = Absence.ABSENT
 
+# Schema revisions.
 
-class ValueDifference(NamedTuple):
-    """One value that differs.
+RELEASES: Mapping[str, str] = {
+    "01f21d5e5195": "24.1 to 26.0 (2024.1)",
+    "66bd9c5604d5": "26.1 (2024.2)",
+    "6e9cf6acce0b": "27, 28",
+    "21c48150dea9": "29 (2025.1)",
+    "1c14278d6e33": "30, 31",
+    "3ef27505c9fb": "32 (2025.2)",
+    "15e9d00367b0": "33",
+    "9f8c7d6e5b4a": "34",
+    "2a3b4c5d6e7f": "35 (2026.1)",
+    "e2d316b60d9e": "36, 37",
+    "16990309ad9d": "38",
+    "9fb44677ef15": "39 (2026.2)",
+}
+"""The known heads of Ironic's schema with their releases, in the order of time."""
+HEADS = tuple(RELEASES)
+FIRST = HEADS[0]
+RUNBOOK_TRAITS = "e2d316b60d9e"
+"""The revision from which traits, not names, decide about runbooks."""
 
-    ``name``: of the object, such as a UUID. ``path``: the keys that lead to the value in it, empty
-    for an object of one side alone. ``there`` is Ironic's value, ``here`` that of this service.
-    ``whole``: the objects around it. For an entry of the history that one side alone has: the
-    newest entry there, and the oldest one that both have; the names of both begin with times.
+# What a translation needs beside the row.
+
+
+class Maps(NamedTuple):
+    """Names and paths that become others.
+
+    :ivar names: by kind of interface, or ``driver``; each by the name there.
+    :ivar paths: beginnings of paths there, each with the one here.
     """
 
-    resource: str
-    name: str
-    path: tuple[str, ...]
-    there: object
-    here: object
-    whole: tuple[object, object]
+    names: Mapping[str, Mapping[str, str]] = {}
+    paths: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def field(self) -> str:
-        """The first key of the path."""
-        return self.path[0] if self.path else ""
-
-    def around(self, key: str) -> tuple[object, object]:
-        """Return both values of another key of the object."""
-        there, here = (one.get(key) if isinstance(one, dict) else None for one in self.whole)
-        return there, here
+    def name(self, kind: str, name: str | None) -> str | None:
+        """Return the name here of a hardware type or an interface."""
+        own = self.names.get(kind, {}).get(name or "", name)
+        return BUILT_IN_MAPS.get((kind, own or ""), own)
 
 
-class ExpectedDifference(NamedTuple):
-    """A rule: the differences that it fits are counted only."""
+DRIVER = "driver"
+BUILT_IN_MAPS: Mapping[tuple[str, str], str] = {("inspect", "inspector"): "agent"}
+"""Names that Ironic's own migration changes alike."""
 
-    name: str
-    text: str
-    fits: Callable[[ValueDifference], bool]
+Interfaces = tuple[str | None, ...]
+"""Names of interfaces in the order of `fields.INTERFACE_KINDS`, None for the default."""
 
 
-NODES, DRIVERS, HISTORY = "nodes", "drivers", "nodes/history"
+class Move(NamedTuple):
+    """An import, and its database there.
+
+    :ivar at: its time.
+    :ivar head: the revision there.
+    :ivar uuids: by table and id there; only rows that are here too.
+    :ivar ids: the reverse of ``uuids``, for ways back.
+    :ivar links: the node of each allocation that the node names too, by ids there.
+    :ivar resolve: returns the interfaces of nodes with a hardware type and these ones, of which
+        some may be unset; True if the hardware type was mapped.
+    :ivar portgroup_mode: of portgroups without one.
+    :ivar end: work under way has ended.
+    """
+
+    at: datetime.datetime
+    head: str
+    uuids: Mapping[str, Mapping[int, str]] = {}
+    ids: Mapping[str, Mapping[str, int]] = {}
+    links: Mapping[int, int] = {}
+    maps: Maps = Maps()
+    resolve: Callable[[str, Interfaces, bool], Interfaces] = lambda _driver, names, _mapped: names
+    portgroup_mode: str = "active-backup"
+    end: bool = False
+
+
+# Rules of columns.
+
+Here = Callable[[Any, JsonView, Move], Any]
+"""Returns the value here for a value there and its row."""
+There = Callable[[Any, JsonView, JsonView, Move], Any]
+"""Returns the value there for a value here, its row, and the row there, empty for a new one."""
+
+
+class ColumnRule(NamedTuple):
+    """The value of a column here, and the way back."""
+
+    here: Here = lambda value, _row, _move: value
+    there: There = lambda value, _row, _theirs, _move: value
+
+
+SAME = ColumnRule()
+
+
+def or_default(default: object) -> ColumnRule:
+    """Return the rule of a column whose NULL means a value."""
+    return ColumnRule(lambda value, _row, _move: default if value is None else value)
+
+
+OFF, ON, OBJECT, LIST = map(or_default, (False, True, {}, []))
+KNOWN = ColumnRule(there=lambda value, _row, _theirs, _move: ABSENT if value is None else value)
+LOWER = ColumnRule(lambda value, _row, _move: value if value is None else value.lower())
+GROUP = ColumnRule(lambda value, _row, _move: (value or "").lower())
+MADE = ColumnRule(lambda value, _row, move: move.at if value is None else value)
+"""Time of a row's creation."""
+
+
+def _uuid_here(value: str | None, _row: JsonView, _move: Move) -> str | None:
+    return value if value is None else canonical_uuid(value)
+
+
+def canonical_uuid(text: str) -> str:
+    """Return a UUID in lower case with hyphens, other texts as they are."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        return text
+
+
+UUID = ColumnRule(_uuid_here)
+
+
+def reference(table: str) -> ColumnRule:
+    """Return the rule of an id there, which is a UUID here."""
+
+    def here(value: int | None, _row: JsonView, move: Move) -> str | None:
+        return None if value is None else move.uuids.get(table, {}).get(value)
+
+    def there(value: str | None, _row: JsonView, _theirs: JsonView, move: Move) -> int | None:
+        return None if value is None else move.ids.get(table, {}).get(value)
+
+    return ColumnRule(here, there)
+
+
+NODE = reference("nodes")
+
+# Rules of nodes.
+
+UNFINISHED = states.of_kind(Kind.BUSY, Kind.WAIT, Kind.HELD)
+"""States that an import takes only if it ends them."""
+_STATES = frozenset(map(str, State))
+
+
+def state_of(row: JsonView) -> State | None:
+    """Return the provision state of a node there, None for one that is unknown here."""
+    state = row["provision_state"] or State.AVAILABLE
+    return State(state) if state in _STATES else None
+
+
+def ended_state(state: State) -> State:
+    """Return the fail state of work under way."""
+    waits = states.follow(state, "unhold") if states.kind(state) is Kind.HELD else state
+    return states.follow(waits, "fail")
+
+
+def _ends(row: JsonView, move: Move) -> State | None:
+    """Return the state whose work the import ends, None for a node at rest."""
+    state = state_of(row)
+    return state if move.end and state in UNFINISHED else None
+
+
+def _state_here(value: str | None, row: JsonView, move: Move) -> str:
+    ended = _ends(row, move)
+    return str(value or State.AVAILABLE) if ended is None else str(ended_state(ended))
+
+
+STATE = ColumnRule(_state_here)
+
+
+def _target_here(value: str | None, row: JsonView, move: Move) -> str | None:
+    state = state_of({"provision_state": _state_here(row["provision_state"], row, move)})
+    return value if state is not None and states.kind(state) is Kind.FAIL else None
+
+
+TARGET = ColumnRule(_target_here)
+
+
+def _error_here(value: str | None, row: JsonView, move: Move) -> str | None:
+    ended = _ends(row, move)
+    if ended is None and not (move.end and row["reservation"]):
+        return value
+    conductor = f"whose conductor {row['reservation']} was" if row["reservation"] else "which was"
+    return (
+        f"It was in {ended or row['provision_state']} when it was imported from Ironic, "
+        f"{conductor} stopped. Look at the machine before the next verb."
+    )
+
+
+ERROR = ColumnRule(_error_here)
+
+
+_FAULTS = {State.CLEANFAIL: "clean failure", State.SERVICEFAIL: "service failure"}
+"""Faults of nodes whose work is ended, by the state that follows."""
+
+
+def _ended_fault(row: JsonView, move: Move) -> str | None:
+    ended = _ends(row, move)
+    return None if ended is None else _FAULTS.get(ended_state(ended))
+
+
+def _fault_here(value: str | None, row: JsonView, move: Move) -> str | None:
+    return _ended_fault(row, move) or value
+
+
+FAULT = ColumnRule(_fault_here)
+
+
+def _maintenance_here(value: bool | None, row: JsonView, move: Move) -> bool:
+    return bool(value) or _ended_fault(row, move) is not None
+
+
+MAINTENANCE = ColumnRule(_maintenance_here)
+
+
+def _reason_here(value: str | None, row: JsonView, move: Move) -> str | None:
+    faulty = value is None and _ended_fault(row, move) is not None
+    return _error_here(None, row, move) if faulty else value
+
+
+REASON = ColumnRule(_reason_here)
+
+
+def _moved_here(
+    value: datetime.datetime | None, row: JsonView, move: Move
+) -> datetime.datetime | None:
+    return value if _ends(row, move) is None else move.at
+
+
+MOVED = ColumnRule(_moved_here)
+
+
+def _power_here(value: str | None, row: JsonView, move: Move) -> str | None:
+    spared = row["retired"] or _maintenance_here(row["maintenance"], row, move)
+    return value if spared else None
+
+
+POWER = ColumnRule(_power_here, KNOWN.there)
+
+
+def mapped_driver(row: JsonView, move: Move) -> str:
+    """Return the hardware type of a node here."""
+    return str(move.maps.name(DRIVER, row[DRIVER]))
+
+
+HARDWARE_TYPE = ColumnRule(lambda _value, row, move: mapped_driver(row, move))
+
+
+def named_interfaces(row: JsonView, move: Move) -> Interfaces:
+    """Return the interfaces that a node names, under their names here."""
+    kinds = fields.INTERFACE_KINDS
+    return tuple(move.maps.name(kind, row.get(f"{kind}_interface")) for kind in kinds)
+
+
+def interface(place: int) -> ColumnRule:
+    def here(_value: str | None, row: JsonView, move: Move) -> str | None:
+        driver = mapped_driver(row, move)
+        return move.resolve(driver, named_interfaces(row, move), driver != row[DRIVER])[place]
+
+    return ColumnRule(here)
+
+
 KEPT_NOTES = frozenset(
     {
         *("is_whole_disk_image", "root_uuid_or_disk_id", "deploy_boot_mode"),
@@ -64,93 +292,190 @@ KEPT_NOTES = frozenset(
     }
 )
 """Keys of ``driver_internal_info`` that a move keeps."""
-_STEPS = frozenset({"clean_step", "deploy_step", "service_step"})
-_READINGS = (("updated_at",), ("driver_internal_info", "last_power_state_change"))
-
-
-def _is_link(one: ValueDifference) -> bool:
-    return one.field == "links" or any(map(has_links, (one.there, one.here)))
-
-
-def has_links(value: object) -> bool:
-    """Return whether a value is a list of links, as objects have them."""
-    return isinstance(value, list) and bool(value) and all(map(_is_address, value))
-
-
-def _is_address(value: object) -> bool:
-    # The nodes of a chassis are a list of links in a list.
-    return has_links(value) or (isinstance(value, dict) and value.keys() == {"href", "rel"})
-
-
-def _is_conductor(one: ValueDifference) -> bool:
-    return (one.resource, one.path) in ((NODES, ("conductor",)), (DRIVERS, ("hosts",)))
-
-
-def _is_unread_power(one: ValueDifference) -> bool:
-    is_power = (one.resource, one.path) == (NODES, ("power_state",))
-    return is_power and (one.there is None) != (one.here is None)
-
-
-def _is_reading(one: ValueDifference) -> bool:
-    return one.resource == NODES and one.path in _READINGS
-
-
-def _is_note(one: ValueDifference) -> bool:
-    is_note = one.resource == NODES and one.field == "driver_internal_info" and len(one.path) > 1
-    return is_note and one.path[1] not in KEPT_NOTES
-
-
-def _is_history(one: ValueDifference) -> bool:
-    """Return whether an entry is older than all others, or newer, or has another UUID."""
-    if one.resource != HISTORY:
-        return False
-    if one.path:
-        return one.path == ("uuid",)
-    newest, oldest_of_both = map(str, one.whole)
-    return one.name > newest if one.there is ABSENT else one.name < oldest_of_both
-
-
-def _is_default(one: ValueDifference) -> bool:
-    named = one.resource == NODES and len(one.path) == 1 and one.field.endswith("_interface")
-    return named and one.there is None
-
-
-def _is_mask(one: ValueDifference) -> bool:
-    return one.here == masking.MASK and one.there is not None and one.there is not ABSENT
-
-
-def _is_step(one: ValueDifference) -> bool:
-    if one.resource != NODES or one.field not in _STEPS or one.around(one.field)[1]:
-        return False
-    state, _ = one.around("provision_state")
-    return str(state).endswith(("failed", "error"))
-
-
-EXPECTED: tuple[ExpectedDifference, ...] = (
-    ExpectedDifference("links", "addresses of the two services", _is_link),
-    ExpectedDifference("conductor", "each service has conductors of its own", _is_conductor),
-    ExpectedDifference("power state", "one service has not read it yet", _is_unread_power),
-    ExpectedDifference(
-        "power reading", "updated_at changes with each reading of the power", _is_reading
-    ),
-    ExpectedDifference("driver_internal_info", "a move keeps few keys of these notes", _is_note),
-    ExpectedDifference(
-        "history", "UUIDs are new, oldest entries stay there, newest are here", _is_history
-    ),
-    ExpectedDifference(
-        "defaults", "an interface that is unset there has its default here", _is_default
-    ),
-    ExpectedDifference("masks", "a secret that is shown there is masked here", _is_mask),
-    ExpectedDifference(
-        "health",
-        "each service reads it itself",
-        lambda one: (one.resource, one.field) == (NODES, "health"),
-    ),
-    ExpectedDifference("steps", "a failed node has no step here", _is_step),
+RAMDISK_PORTS = frozenset(
+    f"{work}_vif_port_id"
+    for work in ("cleaning", "provisioning", "rescuing", "inspection", "servicing")
 )
-"""The rules; the first one that fits counts."""
+"""Keys of ``internal_info`` with the Neutron port of a ramdisk, which a move drops."""
 
 
-def rule_of(one: ValueDifference) -> ExpectedDifference | None:
-    """Return the rule that explains a difference, None for an unexpected one."""
-    return next((rule for rule in EXPECTED if rule.fits(one)), None)
+def _some_keys(column: str, kept: Callable[[str], bool]) -> ColumnRule:
+    """Return the rule of an object of which some keys stay there."""
+
+    def here(value: Json | None, _row: JsonView, _move: Move) -> Json:
+        return {key: held for key, held in (value or {}).items() if kept(key)}
+
+    def there(value: Json | None, _row: JsonView, theirs: JsonView, _move: Move) -> Json:
+        others = {k: held for k, held in (theirs.get(column) or {}).items() if not kept(k)}
+        return {**others, **{k: held for k, held in (value or {}).items() if kept(k)}}
+
+    return ColumnRule(here, there)
+
+
+NOTES = _some_keys("driver_internal_info", KEPT_NOTES.__contains__)
+PORT_NOTES = _some_keys("internal_info", lambda key: key not in RAMDISK_PORTS)
+
+
+def _instance_here(value: Json | None, _row: JsonView, _move: Move) -> Json:
+    hashed = "hashed_rescue_password" in (value or {})
+    return {k: v for k, v in (value or {}).items() if not (hashed and k == "rescue_password")}
+
+
+INSTANCE = ColumnRule(_instance_here)
+
+
+# The login at a BMC, of types that Ironic has removed.
+_TO_REDFISH: Mapping[str, str] = {"ilo": "ilo", "ilo5": "ilo", "irmc": "irmc"}
+_REDFISH, _HTTPS = "redfish", "https://"
+_LOGIN = ("address", "username", "password", "verify_ca")
+
+
+def _login_keys(row: JsonView, move: Move) -> dict[str, str]:
+    """Return the keys here of the login of a node whose hardware type becomes redfish."""
+    prefix = _TO_REDFISH.get(row.get(DRIVER) or "")
+    if prefix is None or mapped_driver(row, move) != _REDFISH:
+        return {}
+    keys = {f"{prefix}_{name}": f"{_REDFISH}_{name}" for name in _LOGIN}
+    return {"ca_file": f"{_REDFISH}_verify_ca", **keys}
+
+
+def _driver_info_here(value: Json | None, row: JsonView, move: Move) -> Json:
+    keys = _login_keys(row, move)
+    return {
+        keys.get(key, key): _path_of(
+            _as_url(held) if keys.get(key) == f"{_REDFISH}_address" else held, move.maps.paths
+        )
+        for key, held in (value or {}).items()
+    }
+
+
+def _as_url(address: Any) -> Any:
+    known = not isinstance(address, str) or "://" in address
+    return address if known else f"{_HTTPS}{address}"
+
+
+def _path_of(value: Any, paths: Iterable[tuple[str, str]]) -> Any:
+    """Return a path, or a file URL, with its beginning replaced."""
+    if isinstance(value, str):
+        for old, new in paths:
+            for lead in ("", "file://"):
+                if value.startswith(lead + old):
+                    return f"{lead}{new}{value[len(lead) + len(old) :]}"
+    return value
+
+
+def _driver_info_there(value: Json | None, _row: JsonView, theirs: JsonView, move: Move) -> Json:
+    keys = {new: old for old, new in _login_keys(theirs, move).items()}
+    held = theirs.get("driver_info") or {}
+    if "ca_file" in held and keys:
+        keys[f"{_REDFISH}_verify_ca"] = "ca_file"
+    back = [(new, old) for old, new in move.maps.paths]
+    found = {keys.get(key, key): _path_of(one, back) for key, one in (value or {}).items()}
+    address = next((old for new, old in keys.items() if new == f"{_REDFISH}_address"), None)
+    if address in found and held.get(address) == str(found[address]).removeprefix(_HTTPS):
+        found[address] = held[address]
+    return found
+
+
+DRIVER_INFO = ColumnRule(_driver_info_here, _driver_info_there)
+
+
+# Rules of other tables.
+
+
+def _allocation_here(value: int | None, row: JsonView, move: Move) -> str | None:
+    named = value is not None and move.links.get(value) == row["id"]
+    return move.uuids.get("allocations", {}).get(value) if named and value is not None else None
+
+
+ALLOCATION = ColumnRule(_allocation_here, reference("allocations").there)
+
+
+def _allocated_here(value: int | None, row: JsonView, move: Move) -> str | None:
+    named = value is not None and move.links.get(row["id"]) == value
+    return move.uuids.get("nodes", {}).get(value) if named and value is not None else None
+
+
+ALLOCATED = ColumnRule(_allocated_here, NODE.there)
+
+
+_SEARCHED = "it was looking for a node when it was imported; create it again"
+
+
+def _allocation_state_here(value: str, _row: JsonView, _move: Move) -> str:
+    searching = value == AllocationState.ALLOCATING
+    return str(AllocationState.ERROR) if searching else value
+
+
+ALLOCATION_STATE = ColumnRule(_allocation_state_here)
+
+
+def _allocation_error_here(value: str | None, row: JsonView, _move: Move) -> str | None:
+    return _SEARCHED if row["state"] == AllocationState.ALLOCATING else value
+
+
+ALLOCATION_ERROR = ColumnRule(_allocation_error_here)
+
+
+def _setting_here(value: str | None, row: JsonView, _move: Move) -> str | None:
+    return None if row["attribute_type"] == "Password" else value
+
+
+def _setting_there(value: str | None, row: JsonView, _theirs: JsonView, _move: Move) -> Any:
+    return ABSENT if row["attribute_type"] == "Password" else value
+
+
+SETTING = ColumnRule(_setting_here, _setting_there)
+
+
+_FLAGS = re.compile(r"(?:\(\?[aiLmsux]+\))*")
+_REST = "(?s:.*)"
+
+
+def expression_here(text: str) -> str:
+    """Return an expression for whole texts that matches what Ironic's matches.
+
+    Ironic's begins at the start of the text, and gets a dollar sign unless it ends in one.
+    """
+    whole = text if text.endswith("$") else f"{text}$"
+    found = _FLAGS.match(whole)
+    lead = found[0] if found else ""
+    return f"{lead}(?:{whole[len(lead) :]}){_REST}"
+
+
+def expression_there(text: str) -> str:
+    """Return an expression of Ironic's that matches the same texts as one of ours."""
+    found = _FLAGS.match(text)
+    lead = found[0] if found else ""
+    rest = text[len(lead) :]
+    if rest.startswith("(?:") and rest.endswith(f"$){_REST}"):
+        return lead + rest[3 : -len(_REST) - 1]
+    return f"{lead}(?:{rest})\\Z$"
+
+
+def has_expression(condition: object) -> bool:
+    """Return whether a condition of an inspection rule is a `matches`."""
+    named = isinstance(condition, dict) and isinstance(condition.get("op"), str)
+    return named and condition["op"].strip().lstrip("!").strip() == "matches"  # type: ignore[index]
+
+
+def _with_expressions(conditions: object, change: Callable[[str], str]) -> Any:
+    if not isinstance(conditions, list):
+        return [] if conditions is None else conditions
+    return [_changed_condition(one, change) if has_expression(one) else one for one in conditions]
+
+
+def _changed_condition(condition: Json, change: Callable[[str], str]) -> Json:
+    args = condition.get("args")
+    if isinstance(args, dict) and isinstance(args.get("regex"), str):
+        return {**condition, "args": {**args, "regex": change(args["regex"])}}
+    if isinstance(args, list) and len(args) > 1 and isinstance(args[1], str):
+        return {**condition, "args": [args[0], change(args[1]), *args[2:]]}
+    return condition
+
+
+CONDITIONS = ColumnRule(
+    lambda value, _row, _move: _with_expressions(value, expression_here),
+    lambda value, _row, _theirs, _move: _with_expressions(value, expression_there),
+)
+MODE = ColumnRule(lambda value, _row, move: value or move.portgroup_mode)
