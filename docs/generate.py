@@ -416,6 +416,7 @@ PAGES: Mapping[str, Parts] = {
             ("node", "checks.conductor", "NODE_TABLE"),
             ("redfish", "drivers.redfish.power"),
             ("ipmi", "drivers.ipmi.power"),
+            ("imports", "features.move_in.api", "CHECKS"),
             ("command", "cmd.status", "DOCTOR_CHECKS"),
         )
     },

@@ -23,6 +23,7 @@ from ironic_lite.core.slots import Slots
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import conductors
 from ironic_lite.db.queries.step_durations import UsualTimes
+from ironic_lite.domain.examination import Check
 from ironic_lite.feed import Tail
 from ironic_lite.membership import Membership, members
 from ironic_lite.rpc import contract
@@ -337,6 +338,7 @@ class Extension:
     :ivar gauges: returns gauges of /metrics that the database holds.
     :ivar attention: parts of the document of what needs a person, by name: called with this
         service and a request, it returns a list, or None if the caller may not see it.
+    :ivar checks: checks of the doctor that an API process makes.
     :ivar facts: what explains a node's state, by name: called with this service, a request and a
         node, it returns a document or None.
     """
@@ -351,6 +353,7 @@ class Extension:
     attention: Mapping[str, Callable[..., list[Json] | None]] = dataclasses.field(
         default_factory=dict
     )
+    checks: tuple[Check[Any], ...] = ()
     facts: Mapping[str, Callable[..., Json | None]] = dataclasses.field(default_factory=dict)
 
 

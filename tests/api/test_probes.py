@@ -372,7 +372,7 @@ def test_metrics_of_conductors_have_their_names(api: Client, database: session.D
     assert value(body, "conductor_up", **who) == 1
 
 
-def test_a_scrape_costs_four_statements_and_the_part_of_one_api_none(
+def test_a_scrape_costs_five_statements_and_the_part_of_one_api_none(
     api: Client, database: session.Database
 ) -> None:
     with count_statements(database) as sent:
@@ -381,8 +381,9 @@ def test_a_scrape_costs_four_statements_and_the_part_of_one_api_none(
     assert b"conductor_up" not in mine.body
     with count_statements(database) as sent:
         shared = api.get("/metrics?only=fleet")
-    # counters, nodes by state, holds; and batches, if they are on
-    assert (shared.status, len(sent)) == (200, 3 + ("batches" in configurations.FEATURES))
+    # counters, nodes by state, holds; and batches and observed nodes, if they are on
+    on = {"batches", "move_in"}.intersection(configurations.FEATURES)
+    assert (shared.status, len(sent)) == (200, 3 + len(on))
     assert b"http_requests" not in shared.body
     assert api.get("/metrics?only=everything").status == 400
     assert api.get("/metrics?all=1").status == 400

@@ -26,6 +26,7 @@ OWN = (
         "/doctor",
         "/erasures",
         "/holds",
+        "/imports",
         "/runs",
         "/search",
         "/stats",

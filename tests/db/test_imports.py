@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pytest
@@ -10,85 +11,78 @@ from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import holds
-from ironic_lite.domain.holds import KINDS, OBSERVE, TRIAL
+from ironic_lite.domain.holds import OBSERVE, TRIAL
 from ironic_lite.features.move_in import rows
-from tests.support.database_rows import add_node, new_uuid
+from tests.support.database_rows import NOON, add_hold, add_import, add_node, new_uuid
 
 pytestmark = pytest.mark.feature("move_in")
 
-
-def add_import(database: Database, **values: Any) -> str:
-    """Add an import."""
-    row = {
-        "uuid": new_uuid(),
-        "at": clock.now(),
-        "by": None,
-        "release": "35 (2026.1)",
-        "head": "2a3b4c5d6e7f",
-        "source": "mysql://ironic@db/ironic",
-        "trial": False,
-        "selection": {},
-        "maps": [],
-        "left_out": {},
-        "marks": {},
-        "counts": {},
-        "findings": [],
-        **values,
-    }
-    database.write(lambda conn: rows.add(conn, row))
-    return str(row["uuid"])
+UNREAD: dict[str, Any] = {"power_state": None, "provision_state": "active"}
 
 
-def add_imported(database: Database, one: str, values: dict[str, Any], kind: str = OBSERVE) -> str:
-    """Add a node of an import; return its hold."""
-    node = add_node(database, import_uuid=one, **values)
-    hold = {
-        "uuid": new_uuid(),
-        "node_uuid": node,
-        "kind": kind,
-        "reason": "imported",
-        "blocks": ",".join(KINDS[kind]),
-        "created_at": clock.now(),
-    }
-    database.write(lambda conn: holds.add(conn, hold))
-    return str(hold["uuid"])
+def end(database: Database, hold: str) -> None:
+    """End a hold."""
+    values = {"ended_at": clock.now(), "ended_by": None, "end_reason": "seen"}
+    database.write(lambda conn: holds.end(conn, hold, values))
 
 
 def test_import_is_read_as_it_was_added(database: Database) -> None:
     maps = [{"kind": "driver", "old": "ilo", "new": "redfish"}]
-    found = {"kind": "loss", "text": "\u2028 ' \\ \U0001f600", "nodes": 1}
-    one = add_import(database, trial=True, by="ann", maps=maps, findings=[found] * 2)
+    findings = [{"kind": "loss", "text": "\u2028 ' \\ \U0001f600", "nodes": 1}] * 2
+    row = {
+        **{name: {} for name in ("selection", "left_out", "marks", "counts")},
+        **{"uuid": new_uuid(), "at": NOON, "by": "ann", "release": "29 (2025.1)", "trial": True},
+        **{"head": "21c48150dea9", "source": "sqlite:///i", "maps": maps, "findings": findings},
+    }
+    database.write(lambda conn: rows.add(conn, row))
     other = add_import(database)
-    row = database.read(lambda conn: rows.get(conn, one))
-    assert (row["trial"], row["by"], row["maps"], row["findings"]) == (
-        True,
-        "ann",
-        maps,
-        [found] * 2,
-    )
+    found = database.read(lambda conn: rows.get(conn, str(row["uuid"])))
+    assert {name: found[name] for name in row} == row
     page = database.read(
         lambda conn: rows.page(conn, columns=("uuid", "trial"), direction="desc", limit=5)
     )
-    assert page == [{"uuid": other, "trial": False}, {"uuid": one, "trial": True}]
+    assert page == [{"uuid": other, "trial": False}, {"uuid": row["uuid"], "trial": True}]
     with pytest.raises(errors.NotFound, match="Import"):
         database.read(lambda conn: rows.get(conn, new_uuid()))
 
 
 def test_nodes_of_imports_are_counted(database: Database) -> None:
     first, second, empty = (add_import(database) for _ in range(3))
-    unread: dict[str, Any] = {"power_state": None, "provision_state": "active"}
-    add_imported(database, first, {**unread, "power_state": "power on"})
-    add_imported(database, first, unread)
+
+    def add(one: str | None, kind: str = OBSERVE, **values: Any) -> str:
+        node = add_node(database, import_uuid=one, **{**UNREAD, **values})
+        return add_hold(database, node, kind)
+
+    add(first, power_state="power on")
+    add(first)
     for more in ({"maintenance": True}, {"retired": True}, {"provision_state": "enroll"}):
-        add_imported(database, first, {**unread, **more})
-    ended = add_imported(database, first, unread)
-    values = {"ended_at": clock.now(), "ended_by": None, "end_reason": "seen"}
-    database.write(lambda conn: holds.end(conn, ended, values))
-    add_imported(database, first, unread, "freeze")
-    add_imported(database, second, unread, TRIAL)
-    add_node(database, **unread)
+        add(first, **more)
+    end(database, add(first))
+    add(first, "freeze")
+    add(second, TRIAL)
+    add(None)
+    add_node(database, **UNREAD)
     found = database.read(lambda conn: rows.count_nodes(conn, [first, second, empty]))
     assert found == {
         first: rows.ImportedNodes(nodes=7, observed=5, unread=1),
         second: rows.ImportedNodes(nodes=1, observed=1, unread=1),
     }
+    assert database.read(rows.count_observed) == (7, 3)
+
+
+def test_unread_nodes_are_named_and_the_oldest_hold_is_found(database: Database) -> None:
+    assert database.read(rows.count_observed) == (0, 0)
+    assert database.read(rows.observed_since) is None
+    uuids = [add_node(database, **UNREAD), add_node(database, name="r7-12", **UNREAD)]
+    later = NOON + datetime.timedelta(hours=1)
+    for node, kind, at in zip(uuids, (OBSERVE, TRIAL), (later, NOON), strict=True):
+        add_hold(database, node, kind, created_at=at)
+    add_hold(database, uuids[0], "freeze", created_at=NOON - datetime.timedelta(hours=1))
+    # A second hold of the kind counts the node once.
+    again = add_hold(database, uuids[0], OBSERVE, created_at=later)
+    assert database.read(rows.count_observed) == (2, 2)
+    assert database.read(rows.observed_since) == NOON
+    assert database.read(lambda conn: rows.unread_names(conn, 10)) == [uuids[0], "r7-12"]
+    assert database.read(lambda conn: rows.unread_names(conn, 1)) == [uuids[0]]
+    end(database, again)
+    assert database.read(rows.count_observed) == (2, 2)

@@ -14,7 +14,7 @@ from types import ModuleType
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
-    "ironic_lite.api": (13_515, 59),
+    "ironic_lite.api": (13_520, 59),
     "ironic_lite.checks": (1_315, 8),
     "ironic_lite.cmd": (1_960, 10),
     "ironic_lite.conductor": (9_305, 54),
@@ -23,13 +23,13 @@ FOLDERS = {
     "ironic_lite.domain": (6_050, 35),
     "ironic_lite.drivers": (14_645, 67),
     "ironic_lite.errors": (420, 1),
-    "ironic_lite.features": (7_580, 46),
+    "ironic_lite.features": (7_720, 47),
     "ironic_lite.feed": (380, 1),
     "ironic_lite.images": (2_190, 11),
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 70_985, "tokens": 617_600, "files": 371, "small": 67, "single": 65}
+ALL = {"lines": 71_125, "tokens": 619_100, "files": 372, "small": 67, "single": 65}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

@@ -10,8 +10,9 @@ from typing import Any
 from ironic_lite.core import clock
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import nodes, paging
+from ironic_lite.db.queries import holds, nodes, paging
 from ironic_lite.db.tables import models
+from ironic_lite.domain.holds import KINDS
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 123456)
 
@@ -54,3 +55,32 @@ def lock_node(
     return database.write(
         lambda conn: nodes.lock(conn, node, host=host, token=token, expires=expires)
     )
+
+
+def add_import(database: Database, **values: Any) -> str:
+    """Insert an import from Ironic without findings, and return its UUID."""
+    row = {
+        **{name: {} for name in ("selection", "left_out", "marks", "counts")},
+        **{"uuid": new_uuid(), "at": clock.now(), "trial": False, "maps": [], "findings": []},
+        "release": "35 (2026.1)",
+        "head": "2a3b4c5d6e7f",
+        "source": "mysql://ironic@db/ironic",
+        **values,
+    }
+    database.write(lambda conn: conn.execute(models.imports.insert(), row))
+    return str(row["uuid"])
+
+
+def add_hold(database: Database, node: str, kind: str, **values: Any) -> str:
+    """Insert a hold of a kind that brings its blocks, and return its UUID."""
+    row = {
+        "uuid": new_uuid(),
+        "node_uuid": node,
+        "kind": kind,
+        "reason": "imported",
+        "blocks": ",".join(KINDS[kind]),
+        "created_at": clock.now(),
+        **values,
+    }
+    database.write(lambda conn: holds.add(conn, row))
+    return str(row["uuid"])

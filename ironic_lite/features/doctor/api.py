@@ -125,7 +125,8 @@ class Examinations:
         """Return the findings of this process, and the calls of the living conductors."""
         service = self._service
         subject = checks.ApiSubject(service.conf, service.database, service.fleet.living)
-        lines = examiner.lines(f"API {socket.gethostname()}", checks.TABLE, subject)
+        table = (*checks.TABLE, *(one for each in service.extensions for one in each.checks))
+        lines = examiner.lines(f"API {socket.gethostname()}", table, subject)
         found = self._examiner.examine(lines, checks.SECONDS)
         acts = {
             member.host: functools.partial(self._ask_conductor, who, member.host)

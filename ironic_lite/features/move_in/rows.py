@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,9 +20,9 @@ _IMPORT = models.imports.c
 _NODE = models.nodes.c
 _HOLD = models.holds.c
 _INSERT = prepared.Write(models.imports.insert().inline())
-_OBSERVED = sa.exists().where(
-    _HOLD.node_uuid == _NODE.uuid, holds.IN_FORCE, _HOLD.kind.in_((OBSERVE, TRIAL))
-)
+_LOOKING = (holds.IN_FORCE, _HOLD.kind.in_((OBSERVE, TRIAL)))
+_OBSERVED = sa.exists().where(_HOLD.node_uuid == _NODE.uuid, *_LOOKING)
+_ALL_OBSERVED = _NODE.uuid.in_(sa.select(_HOLD.node_uuid).where(*_LOOKING))
 _COUNTS = (
     sa.select(
         _NODE.import_uuid,
@@ -32,6 +33,16 @@ _COUNTS = (
     .where(_NODE.import_uuid.in_(sa.bindparam("k_uuids", expanding=True)))
     .group_by(_NODE.import_uuid)
 )
+_OBSERVED_COUNTS = sa.select(
+    sa.func.count(), sa.func.sum(sa.case((holds.UNREAD, 1), else_=0))
+).where(_ALL_OBSERVED)
+_UNREAD_NAMES = (
+    sa.select(sa.func.coalesce(_NODE.name, _NODE.uuid))
+    .where(_ALL_OBSERVED, holds.UNREAD)
+    .order_by(_NODE.id)
+    .limit(sa.bindparam("k_limit", type_=sa.Integer))
+)
+_SINCE = sa.select(sa.func.min(_HOLD.created_at)).where(*_LOOKING)
 
 page = paging.Listing(models.imports).page
 
@@ -64,3 +75,20 @@ def count_nodes(conn: Connection, uuids: Sequence[str]) -> dict[str, ImportedNod
     """Return the numbers of nodes of some imports, by one statement; none without nodes."""
     found = conn.execute(_COUNTS, {"k_uuids": list(uuids)})
     return {str(uuid): ImportedNodes(*map(int, numbers)) for uuid, *numbers in found}
+
+
+def count_observed(conn: Connection) -> tuple[int, int]:
+    """Return the numbers of nodes that are only observed, and of those of unknown power."""
+    observed, unread = conn.execute(_OBSERVED_COUNTS).one()
+    return int(observed), int(unread or 0)
+
+
+def unread_names(conn: Connection, limit: int) -> list[str]:
+    """Return the names, else UUIDs, of the first observed nodes of unknown power."""
+    return [str(name) for name in conn.execute(_UNREAD_NAMES, {"k_limit": limit}).scalars()]
+
+
+def observed_since(conn: Connection) -> datetime.datetime | None:
+    """Return the time of the oldest hold by which a node is only observed, None without one."""
+    found: datetime.datetime | None = conn.execute(_SINCE).scalar()
+    return found
