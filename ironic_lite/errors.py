@@ -782,6 +782,14 @@ class BmcTaskFailed(HardwareError):
     text = "The task {task} of the BMC ended as {state}: {reason}"
 
 
+class OtherMachine(HardwareError):
+    text = (
+        "The BMC of node {node} answers for another machine: {differences}. Nothing was erased or "
+        "deployed. Check the BMC's address in driver_info. If the machine was replaced, the verb "
+        "manage accepts the new one."
+    )
+
+
 class ImageUnusable(HardwareError):
     text = "The image {image} cannot be used: {reason}."
 

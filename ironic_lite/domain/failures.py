@@ -378,6 +378,7 @@ _OF_CAUSE: Mapping[str, str] = {
         (errors.BmcAccessDenied, "Correct the user name and the password in driver_info."),
         (errors.BmcBadAnswer, "Restart the BMC, or update its firmware."),
         (errors.BmcTaskFailed, "Read the event log of the BMC."),
+        (errors.OtherMachine, "Correct the address of the BMC in driver_info."),
         (errors.PowerFailure, "Check the power supply of the machine, and its BMC."),
         (errors.ImageUnusable, _IMAGE),
         (errors.DownloadFailed, _IMAGE),

@@ -17,7 +17,9 @@ from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import management
 from ironic_lite.drivers.registry import Registry, Settings
+from tests.emulators import bmc
 from tests.support import conductor_fixture, crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers
 
@@ -528,3 +530,45 @@ def test_incomplete_driver_refuses_only_calls_of_missing_interfaces() -> None:
         assert left.interface(kind) is whole.interface(kind)
     with pytest.raises(errors.InterfaceNotFound, match="lacks its deploy interface"):
         left.deploy.clean_up(None)  # type: ignore[arg-type]  # it refuses before it looks
+
+
+# -- the machine that answers ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "failed"),
+    [
+        (("manage", "clean"), "clean failed"),
+        (("manage", "provide"), "clean failed"),
+        (("manage", "provide", "active"), "deploy failed"),
+    ],
+)
+def test_another_machine_at_the_address_is_neither_erased_nor_deployed_until_manage(
+    build: Callable[..., ConductorFixture], path: tuple[str, ...], failed: str
+) -> None:
+    redfish: Any = crashes.Replaced(drivers(), management=management.RedfishManagement())
+    rig = build(registry=cast(Registry, redfish))
+
+    def ask(verb: str) -> dict[str, Any]:
+        if verb == "clean":
+            return rig.clean(node, "deploy.erase_devices")
+        return rig.act(verb, node)
+
+    with bmc.serve() as mine, bmc.serve() as other:
+        mine[mine.places.system].update(SerialNumber="A1", UUID=str(uuid.UUID(int=0)))
+        other[other.places.system].update(SerialNumber="B2", UUID=str(uuid.uuid4()))
+        node = rig.node("enroll", driver_info=dict(mine.driver_info))
+        *before, verb = path
+        for one in before:
+            ask(one)
+        rig.edit(node, driver_info=dict(other.driver_info))
+        row = ask(verb)
+        assert (row["provision_state"], other.changes()) == (failed, [])
+        assert "its SerialNumber is B2, that of the node's machine A1." in row["last_error"]
+        if failed == "clean failed":
+            rig.edit(node, maintenance=False, fault=None)
+            assert ask("manage")["provision_state"] == "manageable"
+            assert ask(verb)["last_error"] is None
+            known = rig.get(node)["driver_internal_info"]["machine_identity"]
+            system = other[other.places.system]
+            assert known == {key: system[key] for key in ("SerialNumber", "UUID")}

@@ -3,7 +3,7 @@
 Its keys are Ironic's, because old clients read them. ``agent_changes``, ``order``, ``retry``,
 ``automatic_retries``, ``step_list``, ``maintenance_of_failure``, ``untidied``, ``begun``,
 ``polled_since``, ``paused``, ``console_paused``, ``cleaning_runbook``, ``deploy_templates`` and
-``agent_secret_machine`` are ours.
+``agent_secret_machine``, ``machine_identity`` are ours.
 Whole dictionaries are assigned, so that the record notices the change.
 """
 
@@ -308,6 +308,7 @@ class Notes(RetryNotes):
 
     # True if the deployment set the node's lessee; it is removed with the instance.
     automatic_lessee = _Note[bool]("automatic_lessee", False)
+    machine_identity = _Note[dict[str, str]]("machine_identity", {})
 
     # True if the console was stopped with the instance, and starts with the next one.
     console_paused = _Note[bool](_CONSOLE_PAUSED, False)

@@ -12,7 +12,7 @@ from ironic_lite import errors
 from ironic_lite.conductor.engine import evidence, firmware_cache, lists, stepper
 from ironic_lite.conductor.engine.phases import Phase
 from ironic_lite.conductor.engine.task import Task
-from ironic_lite.conductor.flows import admission, error_text, planning, retry
+from ironic_lite.conductor.flows import admission, error_text, planning, retry, verify
 from ironic_lite.conductor.flows.planning import Findings, Listed
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import activities, step_lists, steps
@@ -101,6 +101,7 @@ def prepare(task: Task) -> None:
         if not chosen:  # after an instance
             request(task, lists.automated_runbook(task))
     task.driver.power.validate(task)
+    verify.confirm_machine(task)
     if task.notes.boots_ramdisk(StepKind.CLEAN):
         task.driver.network.validate(task)
         task.driver.deploy.check_ramdisk(task)

@@ -15,7 +15,7 @@ from ironic_lite.conductor.engine import evidence, firmware_cache, lists, steppe
 from ironic_lite.conductor.engine.lists import Expected
 from ironic_lite.conductor.engine.phases import Checks, Phase
 from ironic_lite.conductor.engine.task import Task
-from ironic_lite.conductor.flows import admission, consoles, error_text, planning, retry
+from ironic_lite.conductor.flows import admission, consoles, error_text, planning, retry, verify
 from ironic_lite.conductor.flows.planning import Findings, Listed
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Connection
@@ -239,6 +239,7 @@ def _lease(task: Task) -> None:
 
 def prepare(task: Task) -> None:
     """Prepare the deploy interface, then run its steps."""
+    verify.confirm_machine(task)
     task.driver.deploy.prepare(task)
     begin(task)
 

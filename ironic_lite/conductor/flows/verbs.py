@@ -41,6 +41,8 @@ def start(task: Task, verb: Verb, body: JsonView) -> None:
         return
     for check in flow.checks(task, body) if flow is not None else ():
         check()
+    if verb.event == "manage":  # whatever machine answers next is the node's
+        task.notes.machine_identity = {}
     task.move(verb.event, verb=verb.target)
     if flow is not None:
         task.hand_over(flow.prepare)

@@ -14,7 +14,7 @@ from ironic_lite.conductor.engine.task import Task
 from ironic_lite.conductor.flows import error_text, planning
 from ironic_lite.conductor.flows.planning import Findings, Listed
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.domain import activities, states, step_lists
+from ironic_lite.domain import activities, root_device, states, step_lists
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.domain.verbs import Verb
 from ironic_lite.drivers import base
@@ -28,6 +28,7 @@ def start(task: Task) -> None:
     """Read the machine's power state, then run the drivers' verify steps."""
     task.driver.power.validate(task)
     task.node.power_state = _power_state(task)
+    confirm_machine(task)
     begin(task)
 
 
@@ -45,6 +46,29 @@ def _power_state(task: Task) -> str:
         reason="its BMC replies, but does not report whether the machine is on or off. Check the "
         "machine and try again."
     )
+
+
+def confirm_machine(task: Task) -> None:
+    """Refuse a BMC that answers for another machine than the node's, before it is erased.
+
+    The first answer after the verb ``manage`` is the node's; see `root_device.bare_number` for
+    values that tell no machine from another.
+
+    :raises errors.OtherMachine: a value differs.
+    :raises errors.HardwareError: the BMC does not answer.
+    """
+    bare, known = root_device.bare_number, task.notes.machine_identity
+    said = task.driver.management.get_identity(task)
+    told = {key: value for key, value in said.items() if bare(value)}
+    differences = [
+        f"its {key} is {value}, that of the node's machine {known[key]}"
+        for key, value in told.items()
+        if key in known and bare(value) != bare(known[key])
+    ]
+    if differences:
+        raise errors.OtherMachine(node=task.node.uuid, differences="; ".join(differences))
+    if new := {key: value for key, value in told.items() if key not in known}:
+        task.notes.machine_identity = {**known, **new}
 
 
 def plan(task: Task, verb: Verb, _body: JsonView, found: Findings) -> Listed | None:

@@ -153,6 +153,10 @@ class Management(Interface):
         """Return the vendor's name as the BMC reports it, None if it reports none."""
         raise self.unsupported(task, "detect_vendor")
 
+    def get_identity(self, task: Task) -> Mapping[str, str]:
+        """Return the values that tell this machine from others, by name; empty: none is known."""
+        return {}
+
     def get_mac_addresses(self, task: Task) -> list[str]:
         """Return the addresses of the machine's network cards, ``aa:bb:cc:dd:ee:ff``."""
         raise self.unsupported(task, "get_mac_addresses")

@@ -591,6 +591,12 @@ class RedfishManagement(hardware.RedfishInterface, bmc_bases.RestartingManagemen
         vendor = resources.text(resources.root(task), "Vendor")
         return vendor or resources.text(resources.system(task), "Manufacturer")
 
+    def get_identity(self, task: base.Task) -> Mapping[str, str]:
+        """Return UUID and serial number of the system (DSP0268, ComputerSystem)."""
+        system = resources.system(task)
+        told = {key: resources.text(system, key) for key in ("UUID", "SerialNumber")}
+        return {key: value for key, value in told.items() if value}
+
     def get_mac_addresses(self, task: base.Task) -> list[str]:
         """Return the MAC addresses in lower case, of disabled cards only if none is enabled.
 
