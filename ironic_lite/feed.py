@@ -76,6 +76,7 @@ class Filter(NamedTuple):
 
     :ivar nodes: UUIDs of nodes.
     :ivar runs: UUIDs of runs.
+    :ivar requesters: users of the requests.
     :ivar owner: the only project whose events are shown: those of batches and nodes that it owned
         when they were written.
     :ivar hidden: fields of nodes whose old and new values are not shown; None for all.
@@ -86,6 +87,7 @@ class Filter(NamedTuple):
     nodes: frozenset[str] | None = None
     runs: frozenset[str] | None = None
     kinds: frozenset[str] | None = None
+    requesters: frozenset[str] | None = None
     owner: str | None = None
     hidden: frozenset[str] | None = None
     since: datetime.datetime | None = None
@@ -99,6 +101,7 @@ class Filter(NamedTuple):
             (self.nodes is None or row["node_uuid"] in self.nodes)
             and (self.runs is None or row["run_uuid"] in self.runs)
             and (self.kinds is None or row["kind"] in self.kinds)
+            and (self.requesters is None or row["requester"] in self.requesters)
             and (self.owner is None or row["owner"] == self.owner)
             and (self.since is None or row["at"] >= self.since or event.id > self.begun)
             and (self.before is None or row["at"] < self.before)
@@ -119,6 +122,7 @@ class Filter(NamedTuple):
             "node_uuid": self.nodes,
             "run_uuid": self.runs,
             "kind": self.kinds,
+            "requester": self.requesters,
             "owner": None if self.owner is None else (self.owner,),
             "since": self.since,
             "begun": None if self.since is None else self.begun,

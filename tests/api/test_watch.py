@@ -114,6 +114,34 @@ def test_events_are_chosen_by_times(api: Client, add_node: AddNode, database: Da
 
 
 @pytest.mark.feature("events")
+def test_events_are_chosen_by_requester(
+    api: Client, callers: Callers, add_node: AddNode, database: Database
+) -> None:
+    for name, owner in (("n1", "p-owner"), ("n2", "p-other")):
+        node = add_node(name=name, owner=owner)["uuid"]
+        for number, user in enumerate(("ann", "ben", "ann", None, "ann, the second")):
+            add_events(database, node, 1, event=str(number), requester=user, owner=owner)
+
+    def found(query: str, client: Client = api) -> list[str]:
+        answer = client.get(f"/v1/events?kind=power&{query}")
+        assert answer.status == 200, answer.text
+        return [event["name"] + event["event"] for event in answer.json["events"]]
+
+    assert found("requester=ann&since=0") == ["n10", "n12", "n20", "n22"]
+    assert found("requester=ann&limit=1") == ["n22"]
+    assert found("requester=ann&node=n1") == ["n10", "n12"]
+    assert found("requester=ann, the second&node=n1") == ["n14"]
+    assert found("requester=Ann") == found("requester=") == found("requester=nobody") == []
+    page = api.get("/v1/events?requester=ann&since=0&limit=3&kind=power").json
+    assert found(f"requester=ann&since={page['cursor']}") == ["n22"]
+    assert found("requester=ann", callers("reader", "p-owner")) == ["n10", "n12"]
+    following = waiting_client(api.app, database)
+    answer = following.get("/v1/events?requester=ben&kind=power&since=0&follow=true&limit=2")
+    told = [json.loads(line) for line in answer.body.splitlines()]
+    assert [line["requester"] for line in told if "kind" in line] == ["ben", "ben"]
+
+
+@pytest.mark.feature("events")
 @pytest.mark.parametrize("hours", [-13, 13])
 def test_times_choose_the_events_of_a_conductor_with_another_clock(
     api: Client, add_node: AddNode, database: Database, hours: int

@@ -22,6 +22,7 @@ from ironic_lite.feed import Filter, Tail
 from tests.support import database_servers
 from tests.support.database_rows import new_uuid
 from tests.support.service import until
+from tests.support.sqlite_instructions import count_instructions
 
 BOUNDS = {"postgresql": 0.0, "mysql": 10.0}
 """Seconds after which a number that nobody can write any more is passed."""
@@ -313,6 +314,31 @@ def test_page_is_chosen_by_times(database: Database) -> None:
     assert chosen(since=one, begun=ids[1]) == [5, -5, 1, 6, 2]
     assert chosen(before=six) == [0, 5, -5, 1, 2]
     assert chosen(since=one, begun=ids[-1], before=six) == [5, 1, 2]
+
+
+def test_page_of_a_requester_passes_no_other_event_by(database: Database) -> None:
+    user, node = new_uuid(), new_uuid()
+
+    def add_some(count: int, **more: object) -> None:
+        row = {"at": clock.now(), "node_uuid": node, "kind": "power", **more}
+        database.write(lambda conn: events.add(conn, [dict(row) for _ in range(count)]))
+
+    add_some(2, requester=user)
+    add_some(1, requester=f"{user}, the second")
+    add_some(1)
+
+    def page(conn: Connection, **more: Any) -> list[str]:
+        where: dict[str, Any] = {"requester": frozenset({user}), **more}
+        rows = events.feed_page(conn, after=0, upto=1 << 60, limit=9, newest=True, **where)
+        return [row["requester"] for row in rows]
+
+    assert database.read(page) == [user, user]
+    assert database.read(functools.partial(page, owner=("absent",))) == []
+    if database.kind == "sqlite":
+        few = database.read(lambda conn: count_instructions(conn, page))
+        add_some(500)
+        many = database.read(lambda conn: count_instructions(conn, page))
+        assert many <= few * 1.1, f"{few} instructions, {many} beside 500 events of others"
 
 
 def test_every_event_is_read_once_over_many_pages(database: Database) -> None:

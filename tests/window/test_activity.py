@@ -105,6 +105,33 @@ def test_activity_of_a_node_tells_who_did_what(
     expect(page.locator(".activity li")).to_have_count(2)
 
 
+def test_entries_of_one_person_stand_before_the_newer_ones_of_others(
+    open_page: OpenPage, guarded: service.Service, faults: Faults
+) -> None:
+    faults.allow("401")
+    be(guarded, "alice")
+    guarded.create("who-2")
+    change(guarded, "PUT", "/v1/nodes/who-2/maintenance", {"reason": "a belt"})
+    be(guarded, "bob")
+    for number in range(201):  # more than the page reads at first
+        value = {"op": "add", "path": "/extra/rack", "value": f"r{number}"}
+        change(guarded, "PATCH", "/v1/nodes/who-2", [value])
+    page = open_page(guarded)
+    page.goto(to(guarded, "/v1/events"))
+    log_in(page)
+    expect(entry(page, "extra/rack r199 → r200")).to_be_visible()
+    expect(entry(page, "a belt")).to_have_count(0)
+    page.goto(to(guarded, "/v1/events?requester=alice"))
+    expect(entry(page, "Maintenance: a belt")).to_be_visible()
+    expect(entry(page, "→ r200")).to_have_count(0)
+    by = page.get_by_role("combobox", name="By", exact=True)
+    expect(by).to_have_value("alice")
+    by.select_option("bob")
+    expect(entry(page, "extra/rack r199 → r200")).to_be_visible()
+    expect(entry(page, "a belt")).to_have_count(0)
+    expect(page).to_have_url(re.compile("requester=bob"))
+
+
 def test_batch_of_the_fleet_contains_its_runs_and_names_who_asked(
     open_page: OpenPage, guarded: service.Service, faults: Faults
 ) -> None:

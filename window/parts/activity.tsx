@@ -1,6 +1,6 @@
 /** Activity: what happened in the fleet or on one node, by day and run, with person and process. */
 import { type ComponentChildren } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { Field, Select, typed } from "./fields";
 import { Skeleton, useDocument, wrong } from "./read";
 import { Ago, bdi, filters, link, nodeLink, Result } from "./text";
@@ -41,7 +41,7 @@ function useAsked(node: string | undefined): Asked & { preset: string; night: [s
     const at = now.peek();
     if (preset !== "own") return spanOf(preset, at, { utc, night: [from, to] });
     return { since: moment(since, at), before: moment(before, at) };
-  }, [preset, since, before, utc, from, to, preset === "own" || minute.value]);
+  }, [preset, since, before, utc, from, to, minute.value]);
   return {
     ...span,
     preset,
@@ -51,6 +51,7 @@ function useAsked(node: string | undefined): Asked & { preset: string; night: [s
     one: !!node,
     kind: query.get("kind") ?? "",
     run: query.get("run") ?? "",
+    requester: query.get("requester") ?? "",
     // A cursor, or what the API refuses.
     from: span.since === null && since !== "0" ? since : "",
     all: since === "0",
@@ -64,12 +65,15 @@ export function Activity({ node }: { node?: Json }) {
   const [paused, setPaused] = useState(false);
   const read = useHistory(asked, paused);
   const { view } = route.value;
-  const { by = "", process = "" } = view;
+  const { process = "" } = view;
   const entries = useMemo(
     () => history(read, { group: asked.group, node: asked.one }),
     [read.events, read.runs, read.batches, asked.group, asked.one],
   );
-  const shown = entries.filter((entry) => passes(entry, by, process));
+  // The entries of one person do not name the others.
+  const people = useRef(new Set<string>()).current;
+  for (const name of names(entries, "person")) people.add(name);
+  const shown = entries.filter((entry) => passes(entry, process));
   const [drawn, setDrawn] = useState(MOST_DRAWN);
   const more = drawn < shown.length || read.more;
   const onMore = () => {
@@ -80,9 +84,9 @@ export function Activity({ node }: { node?: Json }) {
     <>
       <div class="filters">
         <Times {...asked} />
-        <Choice name="group" label="Kind" choices={groupsOf(asked.one)} />
-        <Choice name="by" label="By" choices={withOwn(names(entries, "person"), by)} />
-        <Choice name="process" label="Process" choices={withOwn(names(entries, "process"), process)} />
+        <Choice name="~group" label="Kind" choices={groupsOf(asked.one)} />
+        <Choice name="requester" label="By" choices={withOwn([...people].sort(), asked.requester)} />
+        <Choice name="~process" label="Process" choices={withOwn(names(entries, "process"), process)} />
         {!asked.one && (
           <Field
             label="Node"
@@ -106,7 +110,7 @@ export function Activity({ node }: { node?: Json }) {
           <Days entries={shown.slice(0, drawn)} fleet={!asked.one} />
           {!shown.length && (
             <p>
-              {entries.length ? "Nothing by them" : "Nothing"}{" "}
+              {asked.requester || process ? "Nothing by them" : "Nothing"}{" "}
               {read.more ? "among what is read" : "in this time"}.
             </p>
           )}
@@ -120,12 +124,12 @@ export function Activity({ node }: { node?: Json }) {
 const withOwn = (found: string[], own: string): [string, string][] =>
   [...new Set([...found, ...(own ? [own] : [])])].map((name) => [name, name]);
 
-/** A choice that the view keeps. */
+/** A choice that the address keeps: of the API, or with `~` of the view alone. */
 const Choice = ({ name, label, choices }: { name: string; label: string; choices: [string, string][] }) => (
   <Select
     label={label}
-    value={route.value.view[name] ?? ""}
-    onChange={(value) => changeRoute({ [`~${name}`]: value })}
+    value={(name[0] === "~" ? route.value.view[name.slice(1)] : route.value.query.get(name)) ?? ""}
+    onChange={(value) => changeRoute({ [name]: value })}
     choices={[["", "all"], ...choices]}
   />
 );

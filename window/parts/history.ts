@@ -40,6 +40,8 @@ export interface Asked extends Span {
   /** kinds of events that the address names, instead of those of the group */
   kind: string;
   run: string;
+  /** the person who asked */
+  requester: string;
   /** `since` and `before` of the address, where they are no times */
   from: string;
   upto: string;
@@ -58,13 +60,13 @@ const asking = (target: string, query: Record<string, string>) =>
  * @returns what is read so far, the oldest first, with `list`: the request for all of it
  */
 export function useHistory(asked: Asked, paused: boolean) {
-  const { since, before, node, one, group, run, from, upto, all } = asked;
+  const { since, before, node, one, group, run, requester, from, upto, all } = asked;
   const [read, setRead] = useState({ of: "", events: [] as FeedEvent[], more: false });
   const [fault, setFault] = useState(null as Fault | null);
   const [gaps, setGaps] = useState(0);
   const again = useRef(0);
   const current = useRef("");
-  const filter = { node, run, kind: asked.kind || kindsOf(group, one).join() };
+  const filter = { node, run, requester, kind: asked.kind || kindsOf(group, one).join() };
   const until = upto || iso(before);
   const limit = String(since === null ? PAGE : PAGE_OF_SPAN);
   // What was read for other arguments is not shown, nor used for what is read beside it.
@@ -152,6 +154,7 @@ export function useHistory(asked: Asked, paused: boolean) {
     list: asking("/v1/events", {
       node,
       run,
+      requester,
       kind: named,
       since: from || iso(since) || (all ? "0" : ""),
       before: until,
@@ -169,7 +172,7 @@ interface Beside {
  * @param floor milliseconds; null: there is no event
  */
 function useRuns(asked: Asked, events: FeedEvent[], floor: number | null, ready: boolean): Beside {
-  const { node, group, kind, run: only, before } = asked;
+  const { node, group, kind, run: only, requester, before } = asked;
   const [beside, setBeside] = useState({ runs: [], batches: [] } as Beside);
   /** The runs of batches that are over, and what cannot be read. */
   const ended = useRef(new Map<string, Set<string>>());
@@ -184,14 +187,14 @@ function useRuns(asked: Asked, events: FeedEvent[], floor: number | null, ready:
   const mark = `${told.length} ${told.at(-1)?.cursor}`;
   const seen = useRef(mark);
   const from = floor === null ? null : readFrom(floor);
-  const filter = [node, group, kind, only].join(" ");
+  const filter = [node, group, kind, only, requester].join(" ");
   useEffect(() => {
     ended.current.clear();
     for (const list of [RUNS, BATCHES]) absent.current.delete(list);
   }, [filter]);
   useEffect(() => {
     if (!ready || from === null) return undefined;
-    const span = { since: iso(from), before: iso(before), node };
+    const span = { since: iso(from), before: iso(before), node, requester };
     /** A list that the caller may not read, or that the service does not have, is asked for once. */
     const unless = (list: string) => (error: unknown) => {
       if (passing(error as Fault)) throw error;
@@ -248,7 +251,7 @@ const documentOf = async (from: string, abort: AbortSignal): Promise<Json[]> => 
   (await get(from, abort)).body,
 ];
 
-type Where = { since: string; before: string; node: string };
+type Where = { since: string; before: string; node: string; requester: string };
 
 async function readRuns(where: Where, abort: AbortSignal): Promise<Json[]> {
   const found: Json[] = [];

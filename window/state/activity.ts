@@ -260,11 +260,9 @@ export function history(
   return found.filter((entry) => !group || entry.group === group).sort(newest);
 }
 
-/** @returns whether an entry, or what belongs to it, is by this person and this process; "" is all */
-export const passes = (entry: Entry, person: string, process: string): boolean =>
-  ((!person || entry.person === person || (entry.batch && actors(entry.batch).person === person)) &&
-    (!process || entry.process === process)) ||
-  entry.inside.some((other) => passes(other, person, process));
+/** @returns whether an entry, or what belongs to it, is by this process; "" is all */
+export const passes = (entry: Entry, process: string): boolean =>
+  !process || entry.process === process || entry.inside.some((other) => passes(other, process));
 
 /** @returns the names of all persons, or all processes, of entries */
 export const names = (entries: Entry[], what: keyof Actors): string[] =>

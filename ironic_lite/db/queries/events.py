@@ -485,8 +485,8 @@ def feed_page(
     """Return events with ``after < id <= upto``, in the order of their ids.
 
     :param newest: the newest ``limit`` events, otherwise the oldest.
-    :param where: values by column: node_uuid, run_uuid, kind, owner; and times: before, and since
-        with the id ``begun`` of the newest event that it concerns.
+    :param where: values by column: node_uuid, run_uuid, kind, requester, owner; and times: before,
+        and since with the id ``begun`` of the newest event that it concerns.
     """
     names = frozenset(where) - {"begun"}
     values: Row = {

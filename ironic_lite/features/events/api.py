@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Read the query of GET /v1/events.
 
 NOW = "now"
-ARGUMENTS = ("since", "before", "node", "run", "kind", "limit", "wait", "follow")
+ARGUMENTS = ("since", "before", "node", "run", "kind", "requester", "limit", "wait", "follow")
 MOST = 1000
 """Largest page."""
 _PAGE = 100
@@ -41,7 +41,7 @@ class FeedQuery(NamedTuple):
 
     :ivar since: a cursor or a time; None for the newest events, -1 for `NOW`.
     :ivar before: the cursor of the last event or the time after it, None without this limit.
-    :ivar nodes: UUIDs and names as given; None without this filter, as for the next two.
+    :ivar nodes: UUIDs and names as given; None without this filter, as for the next three.
     :ivar limit: events of a page; for a stream, None means no limit.
     :ivar wait: seconds to wait for the first event, None not to wait.
     """
@@ -51,6 +51,7 @@ class FeedQuery(NamedTuple):
     nodes: tuple[str, ...] | None
     runs: frozenset[str] | None
     kinds: frozenset[str] | None
+    requesters: frozenset[str] | None
     limit: int | None
     wait: int | None
     follow: bool
@@ -80,6 +81,7 @@ def read_query(given: Mapping[str, str], conf: Configuration) -> FeedQuery:
         nodes=_listed(given, "node"),
         runs=None if runs is None else frozenset(rules.uuid(run, "run") for run in runs),
         kinds=None if kinds is None else frozenset(kinds),
+        requesters=_requesters(given),
         limit=_limit(given.get("limit"), None if follow else _PAGE),
         wait=waits.seconds(given["wait"], conf) if "wait" in given else None,
         follow=follow,
@@ -114,6 +116,13 @@ def _listed(
         reason = f"has {len(found)} entries, not 1 to {most}"
         raise errors.InvalidParameter(path=name, reason=reason)
     return found
+
+
+def _requesters(given: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the one name that is asked for: it may have a comma."""
+    if "requester" not in given:
+        return None
+    return frozenset((queries.read_text(given["requester"], "requester"),))
 
 
 def _limit(text: str | None, default: int | None) -> int | None:
@@ -182,6 +191,7 @@ class Events(expose.Controller):
             self._nodes(request, query),
             query.runs,
             query.kinds,
+            query.requesters,
             owner,
             request.access.hidden(owner),
             since=since,
@@ -285,6 +295,7 @@ def _answers() -> Mapping[str, Schemas]:
             "node": TEXT,
             "run": TEXT,
             "kind": TEXT,
+            "requester": TEXT,
             "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
             "wait": {"type": "integer", "minimum": 1},
             "follow": FLAG,

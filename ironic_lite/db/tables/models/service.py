@@ -152,5 +152,6 @@ events = column.table(
     column.text("project"),  # of the requester
     sa.Index("ix_events_node_uuid_id", "node_uuid", "id"),
     sa.Index("ix_events_owner_id", "owner", "id"),
+    sa.Index("ix_events_requester_id", "requester", "id"),
     sqlite_autoincrement=True,  # ids, which are cursors, are never reused after a removal
 )
