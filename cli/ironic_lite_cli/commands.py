@@ -26,6 +26,10 @@ def _read_pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+_DIGEST = 16
+"""Length of a digest, which may have digits alone."""
+
+
 def _read_size(text: str) -> int | str:
     """Return a number of nodes; a share as it is, for the service to check."""
     if text.endswith("%"):
@@ -109,6 +113,12 @@ class CreateBatch(rows.ShowOne):
             "unfit",
             "leave out",
         ),
+        Argument(
+            "--expect-fit",
+            "Digest or number of the nodes that are not left out, as a plan shows them in fit.",
+            "<digest>|<number>",
+            {"type": lambda text: int(text) if text.isdecimal() and len(text) < _DIGEST else text},
+        ),
         *(
             Argument(
                 f"--{kind}-steps",
@@ -135,7 +145,10 @@ class CreateBatch(rows.ShowOne):
         flag("--pause-between-waves", "Each wave waits for a resume.", "between_waves", "pause"),
         flag("--plan", "Show the batch; begin nothing.", value="true"),
     )
-    _MEMBERS = "name expect waves concurrency max_failures on_failures between_waves unfit"
+    _MEMBERS = (
+        *("name", "expect", "expect_fit", "unfit", "waves", "concurrency"),
+        *("max_failures", "on_failures", "between_waves"),
+    )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         """Begin the batch, and return names and values."""
@@ -148,7 +161,7 @@ class CreateBatch(rows.ShowOne):
             if given[name] is not None:
                 request[name] = utils.handle_json_arg(given[name], name.replace("_", " "))
         body: Json = {"nodes": nodes, "request": request}
-        body |= {name: given[name] for name in self._MEMBERS.split() if given[name] is not None}
+        body |= {name: given[name] for name in self._MEMBERS if given[name] is not None}
         if isinstance(nodes, dict) and parsed_args.expect is None:
             body["expect"] = self._count(nodes, plan=parsed_args.plan is not None)
         found = self.api.change("POST", "batches", body=body, plan=parsed_args.plan)
@@ -398,6 +411,7 @@ EVENT_FILTERS = (
     Argument("--since", _SINCE, "<cursor>"),
     Argument("--node", "Only events of these nodes."),
     Argument("--kind", "Only events of these kinds."),
+    Argument("--requester", "Only events of the requests of this user.", "<user>"),
 )
 _WEBHOOK = Argument("webhook", "UUID of the webhook.")
 _WEBHOOK_FILTERS = tuple(

@@ -53,6 +53,7 @@ COMMANDS: Mapping[str, str] = {
     r"POST /v1/ports": "baremetal node port create",
     r"\?plan=true": "--plan",
     r'"unfit": "leave out"': "--leave-out",
+    r"\bexpect_fit\b": "--expect-fit",
 }
 
 

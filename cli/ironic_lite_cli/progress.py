@@ -275,12 +275,12 @@ class _Refusals(columns.FormattableColumn[Json]):
 
 
 class _Fit(columns.FormattableColumn[Json]):
-    """The nodes that can get the request of a batch: their number, and marked ones in a table."""
+    """The nodes that can get the request of a batch: number, digest, and marked ones in a table."""
 
     def human_readable(self) -> str:
-        """Return the number, and the numbers of those that are marked."""
-        marks = [f"{len(nodes)} {mark}" for mark, nodes in self._value.items() if mark != "count"]
-        return f"{self._value['count']} ({', '.join(marks)})"
+        """Return the number, the numbers of those that are marked, and the digest of all."""
+        marks = ", ".join(f"{len(self._value[mark])} {mark}" for mark in ("retired", "protected"))
+        return f"{self._value['count']} ({marks}), digest {self._value['digest']}"
 
 
 _Columns = Mapping[str, type[columns.FormattableColumn[Any]]]

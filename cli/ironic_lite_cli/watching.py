@@ -169,7 +169,7 @@ class WatchEvents(rows.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Print the events."""
-        query = {"node": parsed_args.node, "kind": parsed_args.kind}
+        query = {name: getattr(parsed_args, name) for name in ("node", "kind", "requester")}
         events = _follow(self.api, parsed_args.since or "now", query)
         columns = commands.EVENT_COLUMNS.split()
         for event in itertools.islice(events, parsed_args.limit):

@@ -93,6 +93,21 @@ def take(service: Service, kind: Any, *words: str) -> tuple[Any, str, str]:
                 "unfit": "leave out",
             },
         ),
+        *(
+            (
+                ("manage", "--node", "a", "--leave-out", "--expect-fit", text),
+                {
+                    "nodes": ["a"],
+                    "request": {"target": "manage"},
+                    "unfit": "leave out",
+                    "expect_fit": read,
+                },
+            )
+            for text, read in (
+                *(("12", 12), ("0f" * 8, "0f" * 8)),
+                ("1234567890123456", "1234567890123456"),  # a digest of digits
+            )
+        ),
         (
             ("retry", "--failed-of", "b1", "--expect", "1"),
             {
@@ -297,12 +312,15 @@ def test_table_of_a_plan_has_each_node_that_is_left_out() -> None:
     ]
     planned = {
         **batch(pending=3),
-        "fit": {"count": 3, "retired": [{"uuid": "u", "name": "n"}], "protected": []},
+        "fit": {
+            **{"count": 3, "digest": "0f" * 8},
+            **{"retired": [{"uuid": "u", "name": "n"}], "protected": []},
+        },
         "unfit": {"count": 30, "nodes": nodes},
     }
     (names, values), _, _ = take(Service(planned), commands.batch_show, "b1")
     shown = dict(zip(names, values, strict=True))
-    assert shown["fit"].human_readable() == "3 (1 retired, 0 protected)"
+    assert shown["fit"].human_readable() == f"3 (1 retired, 0 protected), digest {'0f' * 8}"
     assert shown["unfit"].human_readable().splitlines()[:2] == ["30", "n0: no way"]
     assert len(shown["unfit"].human_readable().splitlines()) == 31
 
