@@ -341,6 +341,7 @@ class Extension:
     :ivar checks: checks of the doctor that an API process makes.
     :ivar facts: what explains a node's state, by name: called with this service, a request and a
         node, it returns a document or None.
+    :ivar of_runs: the same for keys of the document of one run: called with a run.
     """
 
     controllers: tuple[type[Any], ...] = ()
@@ -355,6 +356,7 @@ class Extension:
     )
     checks: tuple[Check[Any], ...] = ()
     facts: Mapping[str, Callable[..., Json | None]] = dataclasses.field(default_factory=dict)
+    of_runs: Mapping[str, Callable[..., str | None]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

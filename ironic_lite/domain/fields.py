@@ -433,6 +433,7 @@ WHOLE_RUN: tuple[Field, ...] = (
     *RUN,
     computed("steps", 1, Type.LIST),
     computed("eta", 1, Type.OBJECT),
+    computed("batch", 1, Type.STRING),
 )
 
 _UNDER_WAY = tuple(computed(name, 1, Type.OBJECT) for name in ("place", "eta", "stop"))

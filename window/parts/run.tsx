@@ -42,6 +42,7 @@ export function Timeline({ run, why }: { run: Json; why?: Json | null }) {
           </>
         )}
         {run.eta && !steps.some((step: Json) => step.overdue) && <> · {expected(run.eta)}</>}
+        {run.batch && <> · {link(path("batches", run.batch), "batch")}</>}
         {run.retry_of && (
           <>
             {" "}

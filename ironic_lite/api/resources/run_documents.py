@@ -147,7 +147,8 @@ def show(
 ) -> Json:
     """Return the document of one run; a run of another project without its steps and its error.
 
-    One statement for its steps, and one for their usual durations if those are not known.
+    One statement for its steps, one for its batch, and one for the usual durations of the steps if
+    those are not known.
 
     :param row: all columns of the run.
     :param names: the fields to show, None for all.
@@ -171,6 +172,9 @@ def show(
             "eta": times.eta,
         }
         kept |= {name: value for name, value in known.items() if name in shown.computed}
+    for each in service.extensions:
+        for name in each.of_runs.keys() & shown.computed:
+            kept[name] = each.of_runs[name](service, request, row)
     return several(request, None if of_fleet else node_uuid, shown, [kept])[0]
 
 

@@ -825,12 +825,19 @@ def fact(service: Service, request: Request, node: Json) -> Json | None:
     :return: what an explanation shows, with ``run_uuid``, and ``ended`` of the node in the batch.
     """
     found = service.database.read(lambda conn: rows.latest_of(conn, node["uuid"]))
-    if found is None:
-        return None
-    owners = target(BATCH, {"owner": found.pop("project")})
-    if not request.access.allows("baremetal:batch:get", owners):
+    if found is None or not _reads(request, found.pop("project")):
         return None
     return {**found, "ended": found["state"] in rules.ENDED}
+
+
+def of_run(service: Service, request: Request, run: JsonView) -> str | None:
+    """Return the batch in which a run was begun, None without one that the caller may see."""
+    found = service.database.read(lambda conn: rows.of_run(conn, run["uuid"]))
+    return found[0] if found is not None and _reads(request, found[1]) else None
+
+
+def _reads(request: Request, project: str | None) -> bool:
+    return request.access.allows("baremetal:batch:get", target(BATCH, {"owner": project}))
 
 
 def _answers() -> Mapping[str, Schemas]:
@@ -867,10 +874,7 @@ EXTENSION = Extension(
             BATCH,
         ),
         Rule(
-            "baremetal:batch:list",
-            ANY_READER,
-            "List the own project's batches.",
-            ("GET /batches",),
+            "baremetal:batch:list", ANY_READER, "List the own project's batches.", ("GET /batches",)
         ),
         Rule("baremetal:batch:list_all", READER, "List all batches."),
         Rule(
@@ -892,4 +896,5 @@ EXTENSION = Extension(
     gauges=gauges,
     attention={"batches": attention},
     facts={"batch": fact},
+    of_runs={"batch": of_run},
 )

@@ -278,6 +278,11 @@ _LATEST_OF_NODE = (
     .order_by(_MEMBER.id.desc())
     .limit(1)
 )
+_OF_THE_RUN = (
+    sa.select(_BATCH.uuid, _BATCH.project)
+    .select_from(models.batch_nodes.join(models.batches, _BATCH.uuid == _MEMBER.batch_uuid))
+    .where(_MEMBER.run_uuid == sa.bindparam("k_run"))
+)
 
 _PAUSES = (
     sa.select(_EVENT.node_uuid, _EVENT.kind, _EVENT.at)
@@ -551,6 +556,12 @@ def latest_of(conn: Connection, node: str) -> Row | None:
     """Return what an explanation shows of the newest batch with a node, None without one."""
     found = conn.execute(_LATEST_OF_NODE, {"k_node": node}).first()
     return dict(zip(_SHOWN, found, strict=True)) if found is not None else None
+
+
+def of_run(conn: Connection, run: str) -> tuple[str, str | None] | None:
+    """Return UUID and project of the batch in which a run was begun, None without one."""
+    found = conn.execute(_OF_THE_RUN, {"k_run": run}).first()
+    return (found.uuid, found.project) if found is not None else None
 
 
 # Owners and lessees of nodes in batches, for which the rights of a caller were checked.
