@@ -42,7 +42,7 @@ The branch tells a caller what to do, so branches are few::
     +- KeyReused                   422  the Idempotency-Key belongs to another request
     +- EndedOtherwise              424  what was waited for has ended, and not as asked
     +- NotYet                      504  not in the time asked for: repeat the request
-    +- PreconditionFailed          412  If-Match names another state of the node or batch
+    +- PreconditionFailed          412  If-Match names another state of the resource
     +- TooLarge                    413
     +- Unavailable                 503  retry later
     |  +- NoFreeWorker
@@ -546,7 +546,7 @@ class NodeRetired(Conflict):
 
 
 class PreconditionFailed(Error):
-    """The node or batch is no longer the one the client has read (RFC 9110, 13.1.1)."""
+    """The resource is no longer the one the client has read (RFC 9110, 13.1.1)."""
 
     status = HTTPStatus.PRECONDITION_FAILED
     text = (

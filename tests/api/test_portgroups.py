@@ -137,3 +137,13 @@ def test_a_portgroup_with_a_vif_is_removed(
     used = models.portgroups.update().values(internal_info={"tenant_vif_port_id": "x"})
     database.write(lambda conn: conn.execute(used))
     assert api.delete(f"{PLACE}/{group['uuid']}").status == 204
+
+
+def test_version_of_a_port_moves_with_the_network_of_its_portgroup(api: Client, node: Json) -> None:
+    group = add(api, node)
+    port = f"/v1/ports/{add_port(api, node, 1, portgroup_uuid=group['uuid']).json['uuid']}"
+    tag = api.get(port).headers["etag"]
+    assert change(api, group, physical_network="net1").status == 200
+    patch = [{"op": "add", "path": "/extra/a", "value": 1}]
+    assert api.patch(port, patch, headers={"If-Match": tag}).status == 412
+    assert api.get(port).json["physical_network"] == "net1"

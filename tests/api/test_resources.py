@@ -17,6 +17,7 @@ from ironic_lite.db.queries import events
 from ironic_lite.db.tables import models
 from tests.support import whole_api
 from tests.support.api_rows import AddNode, set_node
+from tests.support.callers import STRANGER, Callers
 from tests.support.conductor_recorder import Ear, Recorder
 from tests.support.resource_families import (
     ACTION,
@@ -671,7 +672,12 @@ _OF_NODES_PARTS = [
 ]
 FOUND: dict[str, list[tuple[str, str]]] = {
     # a query, and the numbers of the members in the order of the list
-    "port": [*_OF_NODES_PARTS, ("node_uuid={node}", "0"), ("description_contains=100%25", "0")],
+    "port": [
+        *_OF_NODES_PARTS,
+        ("node_uuid={node}", "0"),
+        ("nodes={node},11111111-1111-4111-8111-111111111111", "0"),
+        ("description_contains=100%25", "0"),
+    ],
     "portgroup": _OF_NODES_PARTS,
     "connector": _OF_NODE,
     "target": _OF_NODE,
@@ -1080,6 +1086,33 @@ def test_locked_node_keeps_its_members_and_gets_new_ones(
     assert members.add(kind, 1)
     told = database.read(lambda conn: events.page(conn, node_uuid=before["node_uuid"]))
     assert len(told) == 2
+
+
+@of_node
+def test_change_of_a_member_can_name_the_version_that_was_read(
+    api: Client, members: Members, callers: Callers, kind: str
+) -> None:
+    family = FAMILIES[kind]
+    made = api.post(family.place, members.body(kind))
+    path = f"{family.place}/{made.json['uuid']}"
+    tag = made.headers["etag"]
+    assert api.get(path).headers["etag"] == api.get(f"{path}?fields=uuid").headers["etag"] == tag
+    first, second = [op("add", "/extra/a", 1)], [op("add", "/extra/a", 2)]
+    changed = api.patch(path, first, headers={"If-Match": f'"x", {tag}'})
+    assert (changed.status, changed.json["extra"]) == (200, {"a": 1})
+    new = changed.headers["etag"]
+    assert api.get(path).headers["etag"] == new != tag
+    for answer in (
+        api.patch(path, second, headers={"If-Match": tag}),
+        api.request("DELETE", path, headers={"If-Match": tag}),
+    ):
+        assert (answer.status, f"its ETag is {new} now" in answer.text) == (412, True), answer.text
+    assert api.patch(path, second, headers={"If-Match": " "}).status == 400
+    stranger = callers("admin", STRANGER).patch(path, second, headers={"If-Match": tag})
+    assert stranger.status == 404
+    assert api.get(path).json["extra"] == {"a": 1}
+    assert api.patch(path, second, headers={"If-Match": "*"}).status == 200
+    assert api.request("DELETE", path, headers={"If-Match": "*"}).status == 204
 
 
 @pytest.mark.parametrize("kind", ["port", "portgroup"])

@@ -474,6 +474,7 @@ COLUMN_OF = {
     "sharded": "shard",
     "include_children": "parent_node",
     "node": "node_uuid",
+    "nodes": "node_uuid",
     "portgroup": "portgroup_uuid",
     "since": "started_at",
     "before": "started_at",

@@ -8,6 +8,7 @@ from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import to
+from tests.window.conftest import Faults
 from tests.window.test_enroll import typed_nowhere
 
 expect = sync_api.expect
@@ -90,6 +91,27 @@ def test_traits_and_ports_are_added_and_removed(page: sync_api.Page, live: servi
     page.get_by_role("dialog").get_by_role("button", name="Remove", exact=True).click()
     expect(listed.get_by_text("52:54:00:0f:00:03")).to_have_count(0)
     assert live.get("/v1/ports?node=set-3")["ports"] == []
+
+
+def test_form_of_a_port_does_not_overwrite_the_change_of_another_person(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    body = {"node_uuid": live.create("set-9"), "address": "52:54:00:0f:00:09"}
+    path = f"/v1/ports/{live.ask('POST', '/v1/ports', body).json()['uuid']}"
+    page.goto(to(live, "/v1/nodes/set-9/ports"))
+    page.get_by_role("region", name="Ports").get_by_role("button", name="Change…").click()
+    dialog = page.get_by_role("dialog", name="Port 52:54:00:0f:00:09")
+    dialog.get_by_label("Name", exact=True).fill("mine")
+    theirs = [{"op": "add", "path": "/name", "value": "theirs"}]
+    assert live.ask("PATCH", path, theirs).status_code == 200
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("HTTP 412")
+    expect(dialog.locator(".tree")).to_contain_text("theirs")
+    assert live.get(path)["name"] == "theirs"
+    dialog.get_by_role("button", name="Use mine").click()
+    dialog.wait_for(state="detached")
+    assert live.get(path)["name"] == "mine"
+    faults.allow("412")
 
 
 URL = f"https://ann:{PASSWORD}@192.0.2.9/deploy.kernel"

@@ -12,7 +12,7 @@ import {
   switchesOf,
 } from "../state/heat";
 import { rackOf } from "../state/machines";
-import { fleet, named, type Node, select, selection } from "../state/nodes";
+import { fleet, named, type Node, select, selection, UUIDS_AT_ONCE } from "../state/nodes";
 import { changeRoute, go, route } from "../state/route";
 import { type Mark } from "../state/squares";
 import { type Fault, oneAtATime, pages } from "../wire/api";
@@ -30,15 +30,27 @@ const NONE: Record<Grouping, string> = {
   all: "all",
 };
 
-/** Groups that the list does not know, by the UUIDs of their nodes: read when they are asked for. */
-async function readGroups(by: Grouping, filter: string, abort: AbortSignal): Promise<Map<string, string>> {
-  const from = {
-    rack: [`/v1/nodes?fields=uuid,extra,properties&limit=1000${filter}`, "nodes"],
-    switch: ["/v1/ports?fields=node_uuid,pxe_enabled,local_link_connection&limit=1000", "ports"],
-  } as Record<string, [string, string]>;
-  const [list, key] = from[by] ?? [];
+/** Groups that the list does not know, with what is read of them: the path, the list, its filter by nodes. */
+const READ: Partial<Record<Grouping, [string, string, string]>> = {
+  rack: ["/v1/nodes?fields=uuid,extra,properties&limit=1000", "nodes", "uuid"],
+  switch: ["/v1/ports?fields=node_uuid,pxe_enabled,local_link_connection&limit=1000", "ports", "nodes"],
+};
+/** For more nodes, all of them are read. */
+const MOST_NAMED = 600;
+
+/**
+ * Read the groups of nodes by their UUIDs.
+ * @param named the UUIDs of few nodes; "" for all, or those of a filter
+ */
+async function readGroups(by: Grouping, named: string, filter: string, abort: AbortSignal) {
+  const [list, key, name] = READ[by] ?? ["", "", ""];
+  const uuids = named.split(",");
   const rows: Record<string, any>[] = [];
-  if (list && key) for await (const page of pages(list, key, abort)) rows.push(...page);
+  for (let at = 0; at < uuids.length; at += UUIDS_AT_ONCE) {
+    const some = uuids.slice(at, at + UUIDS_AT_ONCE);
+    const chosen = named ? `&${name}=${some}` : by === "rack" ? filter : "";
+    for await (const page of pages(`${list}${chosen}`, key, abort)) rows.push(...page);
+  }
   return by === "switch" ? switchesOf(rows) : new Map(rows.map((row) => [row.uuid, rackOf(row)] as const));
 }
 
@@ -48,16 +60,28 @@ interface Found {
   fault?: Fault;
 }
 
-function useGroups(by: Grouping): Found {
+/** @param rows the nodes that the filter shows */
+function useGroups(by: Grouping, rows: Node[]): Found {
+  const few = by in READ && rows.length <= MOST_NAMED;
+  const named = useMemo(
+    () =>
+      few
+        ? rows
+            .map(({ uuid }) => uuid)
+            .sort()
+            .join()
+        : "",
+    [few, rows],
+  );
   // Of a very large fleet the list has the nodes of the filter alone.
   const filter = fleet.status.value === "partial" ? `&${route.value.query}` : "";
   const [found, setFound] = useState<Found>({});
   useEffect(() => {
-    if (by !== "rack" && by !== "switch") return undefined;
+    if (!(by in READ) || !rows.length) return undefined;
     let over = false;
-    setFound({ by });
+    setFound((old) => (old.by === by ? old : { by }));
     const reading = oneAtATime((abort) =>
-      readGroups(by, filter, abort).then(
+      readGroups(by, named, filter, abort).then(
         (groups) => over || setFound({ by, groups }),
         (fault) => over || setFound((old) => ({ ...old, fault })),
       ),
@@ -69,7 +93,7 @@ function useGroups(by: Grouping): Found {
       clearInterval(timer);
       reading.stop();
     };
-  }, [by, filter]);
+  }, [by, named, filter]);
   // What is found is that of the grouping before until the effect has run.
   return found.by === by ? found : {};
 }
@@ -79,7 +103,7 @@ export function FleetMap({ rows }: { rows: Node[] }) {
   const { view } = route.value;
   const by = chosen(GROUPINGS, view.map);
   const meaning = chosen(MEANINGS, view.color);
-  const { groups: known, fault } = useGroups(by);
+  const { groups: known, fault } = useGroups(by, rows);
   const turn = fleet.slowTick.value;
   const failed = fleet.failed.value;
   const groups = useMemo(() => {
@@ -99,7 +123,7 @@ export function FleetMap({ rows }: { rows: Node[] }) {
       (node) => markOf(meaning, node, beside),
     );
   }, [rows, turn, failed, by, meaning, known]);
-  const waits = (by === "rack" || by === "switch") && !known && !fault;
+  const waits = by in READ && rows.length > 0 && !known && !fault;
   const about = (uuid: string) => {
     const { provision_state: state, provision_updated_at: at } = fleet.nodes.get(uuid) ?? {};
     return [meaning !== "state" && state, at && duration(since(at))].filter(Boolean).join(" · ");

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { path } from "../state/route";
 import { type Json, withValue } from "../wire/json";
 import { Checkbox, Field, typed } from "./fields";
-import { ActForm, useSend } from "./form";
+import { ActForm, useSend, type Version } from "./form";
 import { Skeleton, useDocument } from "./read";
 import { operations } from "./settings";
 import { done } from "./toasts";
@@ -29,9 +29,9 @@ export function portPatch(port: Json, now: Json): Json[] {
 /** @param props `about`: the path of its node */
 export function PortForm({ port, ...props }: { port: Json; about: string; reload: () => void }) {
   const now = useDocument(path("ports", port.uuid));
-  const [read, setRead] = useState<Json | null>(null);
-  if (!read && now.body) setRead(now.body);
-  if (read) return <ReadPort port={read} {...props} />;
+  const [read, setRead] = useState<Version | null>(null);
+  if (!read && now.body) setRead({ body: now.body, tag: now.tag });
+  if (read) return <ReadPort port={read.body as Json} seen={read} {...props} />;
   return (
     <ActForm title={`Port ${port.address}`} fault={now.fault}>
       {!now.fault && <Skeleton />}
@@ -39,7 +39,8 @@ export function PortForm({ port, ...props }: { port: Json; about: string; reload
   );
 }
 
-function ReadPort({ port, about, reload }: { port: Json; about: string; reload: () => void }) {
+function ReadPort(props: { port: Json; seen: Version; about: string; reload: () => void }) {
+  const { port, seen, about, reload } = props;
   const [now, setNow] = useState<Json>({
     pxe_enabled: port.pxe_enabled,
     name: port.name ?? "",
@@ -48,7 +49,8 @@ function ReadPort({ port, about, reload }: { port: Json; about: string; reload: 
   });
   const patch = portPatch(port, now);
   const title = `Port ${port.address}`;
-  const sending = useSend({ method: "PATCH", path: path("ports", port.uuid), body: patch }, () => {
+  const own = path("ports", port.uuid);
+  const sending = useSend({ method: "PATCH", path: own, body: patch, of: own, seen }, () => {
     reload();
     void done(title, "The port is changed.", { about });
   });

@@ -33,7 +33,7 @@ const PAGE = 1000;
 /** More nodes than this are not held. */
 const MOST_NODES = 20000;
 /** As many UUIDs as one request may name. */
-const UUIDS_AT_ONCE = 150;
+export const UUIDS_AT_ONCE = 150;
 const AGAIN_MS = 1000;
 const LATE_MS = 50;
 const TRY_AGAIN_MS = 5000;

@@ -39,8 +39,9 @@ def _may_be_missing(route: Route) -> bool:
 
 
 def takes_match(route: Route) -> bool:
-    """Return whether If-Match can make a change depend on the version of the node."""
-    return route.method != "GET" and route.path.startswith("/nodes/")
+    """Return whether If-Match can make a change depend on a version of the node, or its part."""
+    part = "{" in route.path and route.path.startswith(("/ports/", "/portgroups/", "/volume/"))
+    return route.method != "GET" and (part or route.path.startswith("/nodes/"))
 
 
 def takes_key(route: Route) -> bool:

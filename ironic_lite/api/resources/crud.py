@@ -490,6 +490,11 @@ class NodeOwnedController(ResourceController):
         """Refuse a member of a node that the caller may not see."""
         node_lookup.judge(conn, request, row["node_uuid"], self.family.absent(row["uuid"]))
 
+    def document(self, request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
+        """Return the document of a row, and add its entity tag to the answer."""
+        request.answer.headers.append(("ETag", _tag(row)))
+        return super().document(request, row, chosen)
+
     # -- writing -----------------------------------------------------------------------------
 
     def insert(self, conn: Connection, request: Request, given: Json) -> Written:
@@ -527,9 +532,17 @@ class NodeOwnedController(ResourceController):
         self.release(conn, self._lock_owner(conn, request, row), row)
 
     def _lock_owner(self, conn: Connection, request: Request, row: Json) -> Json:
-        """Lock and return the node of a member that the caller may change."""
+        """Lock and return the node of a member that the caller may change.
+
+        :raises errors.PreconditionFailed: the member has changed since the tag in If-Match.
+        """
         owner = nodes.get(conn, row["node_uuid"], _OWNER, lock_row=True)
         request.access.node(owner, self.family.absent(row["uuid"]))
+        wanted, tag = request.if_match, _tag(row)
+        if wanted and not wanted & {"*", tag}:
+            what = f"{self.what.capitalize()} {row['uuid']}"
+            text = f"{what} has changed: its ETag is {tag} now. Read it again."
+            raise errors.PreconditionFailed(text, **{self.word: row["uuid"]})
         guards.check_unlocked(owner)
         return owner
 
@@ -550,6 +563,11 @@ class NodeOwnedController(ResourceController):
         rows = [history.event_row(request.who, row["node_uuid"], f"{self.word}_{what}", about)]
         events.add(conn, rows)
         return rows
+
+
+def _tag(row: Json) -> str:
+    """Return the entity tag of a member: the time of its last change."""
+    return f'"{(row["updated_at"] or row["created_at"]).isoformat()}"'
 
 
 def _check_named(request: Request, where: Json) -> None:

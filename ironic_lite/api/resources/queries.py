@@ -322,6 +322,7 @@ PORTS = Resource(
         # Ironic never enforced the versions of the next two.
         Filter("conductor_groups", 1, read_groups, blank=True),
         Filter("description_contains", 1, read_text, blank=True),
+        Filter("nodes", 1, read_uuids),  # Ironic does not have it
     ),
 )
 

@@ -8,6 +8,7 @@ from collections.abc import Collection
 import sqlalchemy as sa
 
 from ironic_lite import errors, records
+from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
@@ -29,7 +30,10 @@ FAMILY = _Ports(
     models.ports,
     "port",
     lambda ident: errors.PortNotFound(port=ident),
-    filters={"description_contains": paging.contains(_PORT.description, "description_contains")},
+    filters={
+        "description_contains": paging.contains(_PORT.description, "description_contains"),
+        "nodes": paging.any_of(_PORT.node_uuid, "nodes"),
+    },
     taken={
         # Clients search this message for its words.
         "address": lambda row: errors.Duplicate(
@@ -42,7 +46,7 @@ page = FAMILY.page
 """Return a page of ports.
 
 Besides columns, ``where`` takes ``shard`` and ``conductor_groups`` (lists) of the port's node,
-``project`` (that owns or leases it), and ``description_contains`` (text).
+``project`` (that owns or leases it), ``nodes`` (UUIDs), and ``description_contains`` (text).
 """
 
 _OWNERS = (
@@ -111,4 +115,4 @@ def portgroup_members(conn: Connection, uuid: str) -> dict[str, str | None]:
 
 def update_members(conn: Connection, uuid: str, values: Row) -> None:
     """Set these column values on all ports of a portgroup."""
-    conn.execute(_SPREAD, {**values, "k_portgroup": uuid})
+    conn.execute(_SPREAD, {**values, "updated_at": clock.now(), "k_portgroup": uuid})
