@@ -394,7 +394,7 @@ class Identity(IdentityServer):
 
     def issue(self, name: str, *roles: str, project: str | None = None) -> None:
         """Make a token of this name; without a project it is for the whole system."""
-        made = fixture.V3Token(user_id=f"user-of-{name}")
+        made = fixture.V3Token(user_id=f"user-of-{name}", user_name=name.title())
         if project is None:
             made.set_system_scope()
         else:
@@ -473,9 +473,8 @@ def test_conductor_gets_the_user_and_the_project(
 
 def test_token_tells_who_asks_and_until_when(keystone_api: Client, identity: Identity) -> None:
     found = ask_with_token(keystone_api, "mine", "/v1/whoami").json
-    assert (found["auth"], found["user"], found["project"]) == (
-        "keystone",
-        "user-of-mine",
+    assert (found["auth"], found["user"], found["name"], found["project"]) == (
+        *("keystone", "user-of-mine", "Mine"),
         "p-mine",
     )
     assert set(found["roles"]) == {"member", "reader"}
@@ -604,6 +603,7 @@ def test_without_rules_the_caller_passes_all(api: Client, database: Database) ->
     assert answer.json == {
         "auth": "noauth",
         "user": None,
+        "name": None,
         "project": None,
         "roles": [],
         "system": True,

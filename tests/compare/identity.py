@@ -38,6 +38,8 @@ class Identity(identity_server.IdentityServer):
         self, personas: Personas = PERSONAS, endpoints: Mapping[str, str] | None = None
     ) -> None:
         self._personas = personas
+        self.users: dict[str, str] = {}
+        """The users of tokens that are not those of users of their names."""
         self._endpoints = dict(endpoints or {})
         super().__init__()
         self._endpoints["identity"] = self.url
@@ -53,6 +55,10 @@ class Identity(identity_server.IdentityServer):
         """Let a token be invalid from now on."""
         self._personas = {name: one for name, one in self._personas.items() if name != token}
 
+    def add(self, token: str, persona: tuple[tuple[str, ...], str | None]) -> None:
+        """Let a token be valid from now on."""
+        self._personas = {**self._personas, token: persona}
+
     def login(self, body: bytes) -> tuple[Mapping[str, Any], str]:
         """Return the token of the user that the body names, or `SERVICE`."""
         user = json.loads(body)["auth"]["identity"]["password"]["user"]
@@ -61,7 +67,8 @@ class Identity(identity_server.IdentityServer):
 
     def _token(self, name: str) -> dict[str, Any]:
         roles, project = self._personas[name]
-        token = fixture.V3Token(user_id=f"u-{name}", user_name=name)
+        user = self.users.get(name, name)
+        token = fixture.V3Token(user_id=f"u-{user}", user_name=user)
         if project is None:
             token.set_system_scope()
         else:

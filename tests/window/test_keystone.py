@@ -28,6 +28,7 @@ PERSONAS = {
 @pytest.fixture(scope="module")
 def identity() -> Iterator[Identity]:
     found = Identity(dict(PERSONAS))
+    found.users = dict.fromkeys(("admin-token", "next-token", "late-token"), "ann")
     yield found
     found.close()
 
@@ -68,6 +69,8 @@ def test_token_that_expires_in_a_form_is_asked_for_and_the_form_goes_on(
         identity.forget("admin-token")
         route.continue_()
 
+    bar = page.get_by_role("banner").get_by_role("link", name="ann", exact=True)
+    expect(bar).to_have_attribute("href", "#/v1/whoami")
     # Not before: another request of the page would ask for the login, and cover the form.
     page.route("**/holds", expire, times=1)
     form.get_by_role("button", name="Hold token-1", exact=True).click()
@@ -126,6 +129,29 @@ def test_reader_sees_nodes_and_is_told_what_a_reader_may_not(
     form.get_by_role("button", name="Hold read-1", exact=True).click()
     expect(form.get_by_role("alert")).to_contain_text("HTTP 403")
     assert with_tokens.get("/v1/nodes/read-1/holds")["holds"] == []
+    faults.allow("401|403")
+
+
+def test_page_of_one_user_is_not_shown_to_the_next_one(
+    open_page: OpenPage, with_tokens: service.Service, identity: Identity, faults: Faults
+) -> None:
+    with_tokens.create("left-1", owner="p-owner")
+    identity.users["gone-token"] = "ann"
+    identity.add("gone-token", PERSONAS["admin-token"])
+    page = open_page(with_tokens)
+    page.goto(to(with_tokens, "/v1/nodes"))
+    login_with(page, "gone-token")
+    row(page, "left-1").wait_for()
+    identity.forget("gone-token")
+    with_tokens.provision("left-1", "manage", "manageable")
+    login_with(page, "lessee-token")
+    # The page is read anew, and asks once more, because nothing of a login is stored.
+    expect(row(page, "left-1")).to_have_count(0)
+    login_with(page, "lessee-token")
+    bar = page.get_by_role("banner").get_by_role("link", name="lessee-token", exact=True)
+    expect(bar).to_be_visible()
+    expect(page.get_by_role("grid", name="Nodes")).to_be_visible()
+    expect(row(page, "left-1")).to_have_count(0)
     faults.allow("401|403")
 
 

@@ -131,7 +131,7 @@ function Login({ kind }: { kind: "basic" | "keystone" }) {
     const secret = field.value;
     field.value = "";
     if (kind === "basic") logInBasic(name, secret);
-    else logInToken(secret);
+    else void logInToken(secret);
   };
   // Modal, because it has to be above a dialog that waits for this login.
   const element = useRef(null as HTMLDialogElement | null);

@@ -4,11 +4,13 @@
  * a page that nobody looks at goes on asking, which is no use of it.
  */
 import { signal } from "@preact/signals";
+import { ROOT } from "./away";
 
 const IDLE_MS = 8 * 3600 * 1000;
 const loginChannel = new BroadcastChannel("ironic-lite-login");
 
-export type Credential = { name: string; value: string; user: string };
+/** `user`: whose it is, "" if that is not known; `label`: the name that is shown */
+export type Credential = { name: string; value: string; user: string; label: string };
 let held: Credential | null = null;
 let usedAt = 0;
 /** Tabs tell each other at most this often that somebody is there. */
@@ -36,10 +38,10 @@ function hold(next: Credential | null, at: number) {
   if (next?.value !== held?.value) loginTurn++;
   held = next;
   usedAt = at;
-  loginUser.value = next ? next.user : "";
+  loginUser.value = next ? next.label : "";
   // Another user may see less than the page shows; it asks for the login once more.
-  if (next && shownTo && next.user !== shownTo) return location.reload();
-  shownTo ||= loginUser.value;
+  if (next?.user && shownTo && next.user !== shownTo) return location.reload();
+  shownTo ||= next?.user ?? "";
   if (next) loginWanted.value = null;
 }
 
@@ -47,12 +49,18 @@ function hold(next: Credential | null, at: number) {
 export function logInBasic(name: string, password: string) {
   const bytes = new TextEncoder().encode(`${name}:${password}`);
   const value = `Basic ${btoa(String.fromCharCode(...bytes))}`;
-  share({ name: "Authorization", value, user: name });
+  share({ name: "Authorization", value, user: name, label: name });
 }
 
-/** @param token a token of Keystone */
-export function logInToken(token: string) {
-  share({ name: "X-Auth-Token", value: token.trim(), user: "token" });
+/** @param token a token of Keystone: only the service knows whose it is */
+export async function logInToken(token: string) {
+  const [name, value] = ["X-Auth-Token", token.trim()];
+  const headers = { [name]: value };
+  const unknown = () => ({ user: "", name: "token" });
+  const { user, name: label } = await fetch(`${ROOT}/v1/whoami`, { headers, credentials: "same-origin" })
+    .then((answer) => (answer.ok ? answer.json() : unknown()))
+    .catch(unknown);
+  share({ name, value, user, label });
 }
 
 function share(next: Credential | null) {

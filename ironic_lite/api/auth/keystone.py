@@ -131,6 +131,7 @@ class Tokens:
         verdict = self._ask_middleware(environ, request_id)
         call.access = self._access_factory.access(verdict)
         call.access.expires_at = verdict["keystone.token_info"]["token"]["expires_at"]
+        call.access.name = verdict.get("HTTP_X_USER_NAME")
         roles = tuple(filter(None, verdict.get("HTTP_X_ROLES", "").split(",")))
         return dataclasses.replace(
             who,

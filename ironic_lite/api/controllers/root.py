@@ -190,6 +190,7 @@ class CallerDocument(TypedDict):
 
     auth: Annotated[str, ("noauth", "http_basic", "keystone")]
     user: str | None
+    name: str | None
     project: str | None
     roles: list[str]
     system: bool
@@ -217,6 +218,7 @@ class Whoami(expose.Controller):
         return {
             "auth": api.auth_strategy,
             "user": request.who.user,
+            "name": access.name or request.who.user,
             "project": access.project,
             "roles": list(access.roles),
             "system": access.system or not access.limited,

@@ -51,7 +51,7 @@ class Access:
 
     __slots__ = (
         *("_ask", "_pending", "_rule", "_there", "_verdicts"),
-        *("expires_at", "key", "project", "roles", "system"),
+        *("expires_at", "key", "name", "project", "roles", "system"),
     )
 
     def __init__(
@@ -75,6 +75,8 @@ class Access:
         self.key = key
         self.expires_at: str | None = None
         """When the caller's token expires, in ISO 8601; None without a token."""
+        self.name: str | None = None
+        """The name of the token's user, which several users may have; None without a token."""
 
     @property
     def login_seconds(self) -> float:
