@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import pathlib
 import re
 from collections.abc import Iterator
@@ -125,6 +126,33 @@ def test_pasted_machines_are_created_checked_and_managed(
             assert [port["address"] for port in ports] == [f"52:54:00:0f:01:0{number}"]
 
 
+def is_made(live: service.Service, name: str) -> bool:
+    return bool(live.ask("GET", f"/v1/nodes/{name}").status_code == 200)
+
+
+def test_row_may_name_another_driver_than_that_of_all(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    dialog = open_table(page, live, "redfish")
+    rows = ("mixed-1,https://192.0.2.131,", "mixed-2,192.0.2.132,ipmi", "mixed-3,192.0.2.133,nope")
+    paste(page, "\n".join(["name,address,driver", *rows]))
+    expect(row(dialog, 3).locator("+ .why")).to_contain_text("Driver: nope is not one of ")
+    dialog.get_by_role("button", name="Enroll 2 machines").click()
+    for name, driver, info in (
+        ("mixed-1", "redfish", {"redfish_address": "https://192.0.2.131"}),
+        ("mixed-2", "ipmi", {"ipmi_address": "192.0.2.132"}),
+    ):
+        service.until(functools.partial(is_made, live, name), name)
+        node = live.get(f"/v1/nodes/{name}")
+        assert (node["driver"], node["driver_info"]) == (driver, info)
+    row(dialog, 3).get_by_role("button", name="Correct").click()
+    row(dialog, 3).get_by_label("Driver", exact=False).fill("fake-hardware")
+    row(dialog, 3).get_by_role("button", name="Keep").click()
+    dialog.get_by_role("button", name="Enroll 1 machine", exact=True).click()
+    service.until(functools.partial(is_made, live, "mixed-3"), "mixed-3")
+    assert live.get("/v1/nodes/mixed-3")["driver"] == "fake-hardware"
+
+
 def fakes(prefix: str, count: int) -> str:
     return "name,class\n" + "".join(f"{prefix}-{number},many\n" for number in range(1, count + 1))
 
@@ -133,14 +161,14 @@ def test_machines_that_exist_are_named_before_anything_is_created(
     page: sync_api.Page, live: service.Service
 ) -> None:
     live.create("known-1")
-    live.create("known-2", driver="ipmi", driver_info={"ipmi_address": "192.0.2.7"})
+    live.create("known-2", driver="ipmi", driver_info={"ipmi_address": "192.0.2.107"})
     body = {"node_uuid": live.get("/v1/nodes/known-1")["uuid"], "address": "52:54:00:0f:02:01"}
     assert live.ask("POST", "/v1/ports", body).status_code == 201
     dialog = open_table(page, live, "ipmi")
     rows = (
         ("KNOWN-1", "192.0.2.20", ""),
         ("known-3", "192.0.2.21", "525400:0F0201".replace(":", "")),
-        ("known-4", "192.0.2.7", ""),
+        ("known-4", "192.0.2.107", ""),
         ("known-5", "192.0.2.22", "52:54:00:0f:02:05"),
         ("known-5", "192.0.2.23", ""),
         ("known-6", "", ""),

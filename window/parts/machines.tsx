@@ -12,6 +12,7 @@ import {
   GOALS,
   guess,
   hasHead,
+  ofDriver,
   textOf,
   type Values,
   valuesOf,
@@ -24,7 +25,7 @@ import { asking, guard, leave } from "./dialog";
 import { Checkbox, Select, typed } from "./fields";
 import { ActForm } from "./form";
 import { openEnroll } from "./openers";
-import { lacking, PropertyFields, valueOf } from "./properties";
+import { lacking, PropertyFields, useProperties, valueOf } from "./properties";
 import { useDocument } from "./read";
 import { Rows } from "./rows";
 import { bdi } from "./text";
@@ -71,23 +72,32 @@ export function Machines() {
     () => mapped(properties.body ?? {}, (one) => ({ ...one, required: false })),
     [properties.body],
   );
+  void work.moved.value;
+  const rows = work.rows.value;
+  const named = [...new Set(rows.map(({ value: { values } }) => values.driver ?? ""))].sort();
+  const others = useProperties(named.filter((name) => name !== driver && names.includes(name)));
   const way = useMemo(() => {
-    const about = properties.body ?? {};
+    const aboutOf = ({ driver: own = driver }: Values) =>
+      own === driver ? (properties.body ?? {}) : others.get(own);
     const infoOf = (values: Values): Json => {
-      const own = Object.entries(values).filter(([name]) => about[name]);
+      const about = aboutOf(values) ?? {};
       return {
-        ...info,
-        ...mapped(Object.fromEntries(own), (text, name) => valueOf(text, about[name].group)),
+        ...ofDriver(info, about),
+        ...mapped(ofDriver(values, about), (text, name) => valueOf(text, about[name].group)),
       };
     };
     const faultOf = (values: Values) => {
+      const { driver: own } = values;
+      const about = aboutOf(values);
+      if (own && !names.includes(own)) return `Driver: ${own} is not one of ${names.join(", ")}.`;
+      if (!about) return `The properties of the driver ${own} ${about === null ? "cannot be" : "are"} read.`;
       const [missing] = lacking(about, infoOf(values));
       if (missing) return `${missing} is missing.`;
       const { goal: word } = values;
       return word && !goalOf(word) ? `How far: ${word} is not one of ${GOALS.join(", ")}.` : "";
     };
     return { driver, infoOf, faultOf };
-  }, [properties.body, driver, info]);
+  }, [properties.body, driver, info, others, names.join()]);
 
   useEffect(() => {
     const abort = new AbortController();
@@ -120,8 +130,6 @@ export function Machines() {
     if (sheet && properties.body) show(sheetOf(sheet.rows, fields, sheet.head || undefined));
   }, [fields]);
 
-  void work.moved.value;
-  const rows = work.rows.value;
   const count = (...stages: Machine["stage"][]) =>
     rows.filter((row) => stages.includes(row.value.stage)).length;
   const ready = rows.filter((row) => row.value.stage === "ready");

@@ -1,4 +1,7 @@
 /** Fields of driver_info as the driver describes them, by group. */
+import { useEffect, useState } from "preact/hooks";
+import { path } from "../state/route";
+import { get } from "../wire/api";
 import { secret } from "../wire/curl";
 import { type Json, withValue } from "../wire/json";
 import { Field, hiding, typed } from "./fields";
@@ -43,6 +46,23 @@ export function valueOf(text: string, group: string): unknown {
 /** @returns keys that the driver requires and that have no value */
 export const lacking = (properties: Properties, info: Json) =>
   Object.keys(properties).filter((name) => properties[name]!.required && !info[name]);
+
+/**
+ * Read the properties of drivers, each once.
+ * @returns them by driver; null: they cannot be read
+ */
+export function useProperties(drivers: string[]): Map<string, Properties | null> {
+  const [known, setKnown] = useState(new Map<string, Properties | null>());
+  useEffect(() => {
+    const put = (name: string, found: Properties | null) => setKnown((old) => new Map(old).set(name, found));
+    for (const name of drivers.filter((one) => !known.has(one)))
+      get(path("drivers", name, "properties", "detail")).then(
+        ({ body }) => put(name, body),
+        () => put(name, null),
+      );
+  }, [drivers.join()]);
+  return known;
+}
 
 /** @param value of a key as a text; that of a secret is never shown */
 const textOf = (value: unknown) =>

@@ -28,7 +28,7 @@ export function Rows({
   fields: Kind[];
   columns: string[];
 }) {
-  // `address` instead of `redfish_address`, as all rows have one driver.
+  // `address` instead of `redfish_address`: a row of another driver has its own in this column.
   const prefix = /^[a-z]+_/.exec(fields.find(({ required }) => required)?.name ?? "")?.[0] ?? "";
   const shown = fields
     .filter(({ name }) => columns.includes(name) && name !== "goal")

@@ -87,6 +87,29 @@ test("a table that closes while the service is too busy sends nothing more", asy
   expect(changes).toHaveLength(before);
 });
 
+test("a table that closes during the pause after a refusal does not send the change once more", async () => {
+  const { changes } = serve(({ method }) =>
+    method === "POST" ? Promise.resolve(answer({ faultstring: "Too busy." }, 503)) : undefined,
+  );
+  vi.useFakeTimers();
+  const { work } = table("enroll");
+  work.start();
+  await vi.advanceTimersByTimeAsync(500);
+  expect(changes.map(said)).toEqual(["POST"]);
+  work.stop();
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(changes.map(said)).toEqual(["POST"]);
+});
+
+test("a row may name another driver than that of all", async () => {
+  const { changes } = serve();
+  const work = new Enrolling();
+  work.load([{ name: "r1", driver: "ipmi" }, { name: "r2" }], () => "enroll");
+  work.judge({ driver: "redfish", infoOf: () => ({}), faultOf: () => "" });
+  work.start();
+  await vi.waitFor(() => expect(changes.map(({ body }) => body.driver)).toEqual(["ipmi", "redfish"]), soon);
+});
+
 test("a machine that is taken further gets what was corrected alone, as it was read", async () => {
   const { changes } = serve();
   const { work, row } = table("manage");

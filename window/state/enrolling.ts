@@ -51,6 +51,7 @@ export interface Machine {
 
 /** How machines are enrolled. */
 export interface Way {
+  /** of rows that name none */
   driver: string;
   /** driver_info of a machine */
   infoOf: (values: Values) => Json;
@@ -225,7 +226,7 @@ export class Enrolling {
       if (this.#stopped) throw new Fault("The table is closed.");
     };
     goesOn();
-    return this.#keep({ ...change, onWait: goesOn });
+    return this.#keep({ ...change, goesOn });
   };
 
   async discard(row: Signal<Machine>) {
@@ -277,8 +278,8 @@ export class Enrolling {
   async #make(row: Signal<Machine>) {
     const { uuid, values, tried, made, sent } = row.value;
     const own = path("nodes", uuid);
-    const { name, resource_class } = values;
-    const fields = { name, resource_class, driver: this.#way.driver, driver_info: this.#way.infoOf(values) };
+    const { name, resource_class, driver = this.#way.driver } = values;
+    const fields = { name, resource_class, driver, driver_info: this.#way.infoOf(values) };
     // The answer of the first request may have been lost.
     if (made || (tried && (await isThere(own)))) await this.#correct(row, own, sent ?? {}, fields);
     else {

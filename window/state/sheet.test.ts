@@ -10,6 +10,7 @@ import {
   macsOf,
   MOST_ROWS,
   nobody,
+  ofDriver,
   sameAs,
   SheetFault,
   textOf,
@@ -167,4 +168,17 @@ test("a machine that is known is named with what is the same", () => {
   expect(sameAs({ ...other, macs: ["x", "52:54:00:aa:bb:cc"] }, known)).toContain("52:54:00:aa:bb:cc");
   expect(sameAs({ ...other, bmc: "10.0.0.1" }, known)).toBe("r1 has this BMC");
   expect(sameAs({ name: "", macs: [], bmc: "" }, known)).toBe("");
+});
+
+test("values of a machine with another driver have its keys", () => {
+  const ipmi = { ipmi_target_address: about(1), ipmi_address: about(0, true), ipmi_username: about(2) };
+  const values = {
+    name: "r1",
+    redfish_address: "10.0.0.1",
+    redfish_username: "root",
+    redfish_system_id: "/1",
+  };
+  expect(ofDriver(values, ipmi)).toEqual({ ipmi_address: "10.0.0.1", ipmi_username: "root" });
+  expect(ofDriver({ ipmi_target_address: "0x20" }, { redfish_address: about(0, true) })).toEqual({});
+  expect(ofDriver({ constructor: "x", ipmi_username: "a" }, ipmi)).toEqual({ ipmi_username: "a" });
 });

@@ -93,7 +93,7 @@ function quoted(text: string, from: number, row: number): [string, number] {
 
 /** Something that a column can be. */
 export interface Field {
-  /** `name`, `resource_class`, `mac`, `goal`, or a key of driver_info */
+  /** `name`, `resource_class`, `mac`, `driver`, `goal`, or a key of driver_info */
   name: string;
   label: string;
   secret: boolean;
@@ -108,6 +108,7 @@ export const OWN = [
   own("name", "Name"),
   own("resource_class", "Resource class"),
   own("mac", "MAC address"),
+  own("driver", "Driver"),
   own("goal", "How far"),
 ];
 
@@ -116,6 +117,7 @@ const WORDS: Record<string, string> = {
   name: "name node nodename hostname host server machine",
   resource_class: "class resourceclass flavor flavour",
   mac: "mac macs macaddress macaddresses nic port pxemac",
+  driver: "hardware hardwaretype",
   goal: "goal howfar state target until",
   "*_address": "address ip ipaddress bmc bmcaddress bmcip bmchost bmcurl url ilo idrac ipmi redfish oob",
   "*_username": "user username login account bmcuser bmcusername",
@@ -157,6 +159,31 @@ function fieldOf(head: string, fields: Field[]): Field | undefined {
     if (first) return first;
   }
   return fields.find(({ name }) => plain(name.replace(/^[a-z]+_/, "")) === word);
+}
+
+/** The end of a key that says where the BMC is, or how to log in, in any driver. */
+const LOGIN = /^[a-z]+(_(?:address|username|password))$/;
+
+/**
+ * @param properties of the driver of a machine
+ * @returns its values by the keys of this driver: `redfish_address` is `ipmi_address`; others are left out
+ */
+export function ofDriver<Value>(
+  values: Record<string, Value>,
+  properties: Properties,
+): Record<string, Value> {
+  const keyOf = (name: string): string | undefined => {
+    const end = LOGIN.exec(name)?.[1];
+    const others = Object.keys(properties).filter((key) => end && LOGIN.exec(key)?.[1] === end);
+    const [first] = others.sort(
+      (a, b) =>
+        Number(properties[b]!.required) - Number(properties[a]!.required) ||
+        properties[a]!.order - properties[b]!.order,
+    );
+    return Object.hasOwn(properties, name) ? name : first;
+  };
+  const found = Object.entries(values).map(([name, value]) => [keyOf(name), value] as const);
+  return Object.fromEntries(found.filter(([name]) => name));
 }
 
 const MAC = /^([\da-f]{2}[:-]){5}[\da-f]{2}$|^[\da-f]{4}\.[\da-f]{4}\.[\da-f]{4}$|^[\da-f]{12}$/i;

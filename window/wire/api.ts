@@ -271,6 +271,7 @@ const LOCK_WAIT = "respond-async, wait=10";
 /**
  * Send a change. A lost answer is asked for again with the same key, so nothing happens twice; 503
  * waits as long as the service says.
+ * @param goesOn throws after a pause if the change is not wanted any more
  */
 export async function sendChange({
   method,
@@ -279,6 +280,7 @@ export async function sendChange({
   tag,
   key: ownKey,
   onWait,
+  goesOn,
 }: {
   method: string;
   path: string;
@@ -286,6 +288,7 @@ export async function sendChange({
   tag?: string;
   key?: string;
   onWait?: (seconds: number, refusal: string) => void;
+  goesOn?: () => void;
 }): Promise<Answer> {
   const headers = { "Idempotency-Key": ownKey ?? key() } as Record<string, string>;
   if (tag) headers["If-Match"] = tag;
@@ -298,6 +301,7 @@ export async function sendChange({
       if (locked(error)) headers.Prefer = LOCK_WAIT;
       onWait?.(pause, (error as Fault).message);
       await sleep(pause * 1000);
+      goesOn?.();
     }
   }
 }
