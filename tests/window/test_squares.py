@@ -104,7 +104,7 @@ def test_pause_and_limit_of_failures_are_sentences(
     half_hour = {"eta": "2099-01-01T20:41:00+00:00", "state": "running"}
     limits = {"max_failures": 2, "failures_left": 0, "paused_by": None}
     page.route(f"**{own}", lambda route: route.fulfill(json={**found, **half_hour, **limits}))
-    expect(main).to_contain_text(re.compile(r"ends ~.*41 \(2 of 2 failures used\)"))
+    expect(main).to_contain_text(re.compile(r"ends ~.*41 \(0 of 2 failures left\)"))
     page.unroute(f"**{own}")
     anonymous = {**found, "paused_by": "anonymous"}
     page.route(f"**{own}", lambda route: route.fulfill(json=anonymous))

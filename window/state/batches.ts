@@ -56,9 +56,7 @@ export function pauseOf({ paused_by: by }: Json): string {
   return !by || by === "anonymous" ? "" : `by ${by}`;
 }
 
-/** @returns how much of the limit of failures is used */
+/** @returns how many failures the limit leaves: none also of a batch with more than it allows */
 export function budgetOf({ max_failures: most, failures_left: left }: Json): string {
-  return most
-    ? `${most - left} of ${most} ${most === 1 ? "failure" : "failures"} used`
-    : "no failure allowed";
+  return most ? `${left} of ${most} ${most === 1 ? "failure" : "failures"} left` : "no failure allowed";
 }

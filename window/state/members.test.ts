@@ -81,7 +81,7 @@ test("a pause names its reason, and nobody who is not known", () => {
 });
 
 test("the limit of failures has its noun", () => {
-  expect(budgetOf({ max_failures: 2, failures_left: 0 })).toBe("2 of 2 failures used");
-  expect(budgetOf({ max_failures: 1, failures_left: 1 })).toBe("0 of 1 failure used");
+  expect(budgetOf({ max_failures: 2, failures_left: 0 })).toBe("0 of 2 failures left");
+  expect(budgetOf({ max_failures: 1, failures_left: 1 })).toBe("1 of 1 failure left");
   expect(budgetOf({ max_failures: 0, failures_left: 0 })).toBe("no failure allowed");
 });
