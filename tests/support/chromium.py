@@ -20,9 +20,14 @@ def program() -> str | None:
 
 @contextlib.contextmanager
 def running(path: str) -> Iterator[sync_api.Browser]:
-    """Run a browser, without the sandbox for root, for whom it does not work."""
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    """Run a browser."""
     with sync_api.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=arguments)
+        browser = launch(driver.chromium, path)
         yield browser
         browser.close()
+
+
+def launch(kind: sync_api.BrowserType, path: str) -> sync_api.Browser:
+    """Start a browser, without the sandbox for root, for whom it does not work."""
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    return kind.launch(executable_path=path, args=arguments)

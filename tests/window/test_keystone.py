@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright import sync_api
 
 from tests.compare.identity import Identity
-from tests.support import service
+from tests.support import chromium, service
 from tests.window.acts import confirm, press, row, state, to
-from tests.window.conftest import Faults, OpenPage, expect
+from tests.window.conftest import Faults, OpenPage, expect, watched
 
 AGAIN_MS = 10_000
 """After it, a page reads everything again whose user may not see the events of all nodes."""
@@ -222,3 +223,89 @@ def test_manager_of_a_project_acts_on_its_nodes_and_sees_no_other(
     page.locator(".activity").get_by_role("link", name="owned-1").first.wait_for()
     expect(page.locator("main")).not_to_contain_text("owned-2")
     faults.allow("40[13]")
+
+
+LogIn = Callable[[str, str], sync_api.Page]
+
+
+@pytest.fixture
+def log_in(
+    browser: sync_api.Browser, with_tokens: service.Service, faults: Faults
+) -> Iterator[LogIn]:
+    """A function that opens an address in a Chromium of its own, with a token."""
+    faults.allow("40[13]")
+    with contextlib.ExitStack() as stack:
+
+        def start(token: str, address: str) -> sync_api.Page:
+            path = chromium.program()
+            assert path is not None
+            own = chromium.launch(browser.browser_type, path)
+            stack.callback(own.close)
+            page = watched(own, with_tokens.url, faults)
+            page.goto(to(with_tokens, address))
+            login_with(page, token)
+            return page
+
+        yield start
+
+
+def hold(page: sync_api.Page, name: str, reason: str) -> sync_api.Locator:
+    """Ask for a hold of the node that a page shows; return the dialog."""
+    press(page, "Hold…")
+    form = page.get_by_role("dialog", name=f"Hold {name}")
+    form.get_by_label("Reason").fill(reason)
+    form.get_by_role("button", name=f"Hold {name}", exact=True).click()
+    return form
+
+
+def test_users_in_two_browsers_see_each_others_acts_and_do_their_own_alone(
+    log_in: LogIn, with_tokens: service.Service
+) -> None:
+    for number, owner in enumerate(("p-owner", "p-owner", "p-other"), start=1):
+        with_tokens.create(f"pair-{number}", owner=owner)
+    manager, reader = (
+        log_in(token, "/v1/nodes?~q=pair-") for token in ("manager-token", "reader-token")
+    )
+    for page, shown in ((manager, 2), (reader, 3)):
+        for number in (1, 2, 3):
+            expect(row(page, f"pair-{number}")).to_have_count(int(number <= shown))
+        page.get_by_role("link", name="pair-1").click()
+        page.get_by_role("heading", name="pair-1").wait_for()
+    refused = hold(reader, "pair-1", "mine")
+    expect(refused.get_by_role("alert")).to_contain_text("HTTP 403")
+    hold(manager, "pair-1", "of the owner").wait_for(state="detached")
+    # The window of the reader hears of it, below the form that goes on with what was typed.
+    reader.locator(".node-head").get_by_text("of the owner").wait_for()
+    expect(refused.get_by_label("Reason")).to_have_value("mine")
+    holds = with_tokens.get("/v1/nodes/pair-1/holds")["holds"]
+    assert [(one["reason"], one["created_by"]) for one in holds] == [
+        ("of the owner", "u-manager-token")
+    ]
+    for page, name in ((manager, "manager-token"), (reader, "reader-token")):
+        assert name not in page.evaluate(
+            "JSON.stringify([localStorage, sessionStorage, location, history.state])"
+        )
+        assert page.context.cookies() == []
+        bar = page.get_by_role("banner").get_by_role("link", name=name, exact=True)
+        expect(bar).to_have_count(1)
+
+
+def test_project_in_a_browser_beside_the_owner_finds_nothing_of_the_owner(
+    log_in: LogIn, with_tokens: service.Service
+) -> None:
+    with_tokens.create("mate-1", owner="p-owner", lessee="p-lessee", description="for rent")
+    with_tokens.create("mate-2", owner="p-owner", description="kept back")
+    manager = log_in("manager-token", "/v1/nodes/mate-2")
+    lessee = log_in("lessee-token", "/v1/nodes?~q=kept")
+    hold(manager, "mate-2", "a quiet reason").wait_for(state="detached")
+    # What the browser has not in memory is searched by the service.
+    expect(lessee.locator("main")).to_contain_text("No")
+    expect(row(lessee, "mate-2")).to_have_count(0)
+    for address in ("/v1/events", "/v1/events?requester=u-manager-token", "/v1/runs"):
+        lessee.goto(to(with_tokens, address))
+        lessee.locator("main h1").first.wait_for()
+        expect(lessee.locator(".skeleton")).to_have_count(0)
+        expect(lessee.locator("body")).not_to_contain_text("mate-2")
+        expect(lessee.locator("body")).not_to_contain_text("quiet reason")
+    manager.get_by_role("link", name="Activity").first.click()
+    manager.locator(".activity").get_by_text("a quiet reason").first.wait_for()
