@@ -177,15 +177,6 @@ class DriverView:
         """Sleep unless the service stops, then confirm the lock."""
         self._lock.pause(seconds, self.runtime.stopping)
 
-    def confirm_lock(self, *, changes: bool = False) -> None:
-        """Confirm the lock before a request to the machine; see ``drivers.base.Task``."""
-        self._lock.check()
-        if changes:
-            self._admit(holds.ORDER)
-
-    def _admit(self, operation: str) -> None:
-        """Refuse a change of the machine if a hold in force blocks it."""
-
     @property
     def lock_is_sure(self) -> bool:
         """Return whether a request in progress may continue."""
@@ -316,7 +307,14 @@ class Task(DriverView):
             or bool(node.target_power_state or self.notes.order or self.notes.untidied)
         )
 
+    def confirm_lock(self, *, changes: bool = False) -> None:
+        """Confirm the lock before a request to the machine; see ``drivers.base.Task``."""
+        self._lock.check()
+        if changes:
+            self._admit(holds.ORDER)
+
     def _admit(self, operation: str) -> None:
+        """Refuse a change of the machine if a hold in force blocks it."""
         unheld = self.held is not None and not self.held.has_hold
         if not (self._admitted or unheld or self._has_work):
             uuid, project = self.node.uuid, self.context.project
