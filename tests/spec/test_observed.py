@@ -12,6 +12,7 @@ from ironic_lite.db.tables import models
 from ironic_lite.domain import holds
 from tests.support.conductor_fixture import listed
 from tests.support.operator import Json, Operator
+from tests.support.statements import count_statements
 
 Serve = Callable[..., Operator]
 
@@ -268,6 +269,19 @@ def test_node_whose_power_is_unknown_is_left(operator: Operator) -> None:
     assert operator.api.delete(path).status == 204, "it has ended"
 
 
+def test_many_holds_end_by_one_statement_for_each_masked_reason(operator: Operator) -> None:
+    for number in range(20):
+        info = {"redfish_password": "hunter2"} if number < 2 else {}
+        operator.rig.node(name=f"n{number}", driver_info=info, power_state="power on")
+    observe(operator)
+    with count_statements(operator.rig.database) as sent:
+        assert release(operator, reason="not hunter2")["ended"] == 20
+    assert len([one for one in sent if one.startswith("UPDATE holds")]) == 2
+    ended = operator.api.get("/v1/holds?ended=true").json["holds"]
+    assert [one["end_reason"] for one in ended] == ["not ******"] * 2 + ["not hunter2"] * 18
+    assert len({one["ended_at"] for one in ended}) == 1
+
+
 def test_repeated_release_names_some_of_the_nodes_that_are_left(operator: Operator) -> None:
     for number in range(120):
         operator.rig.node(name=f"silent-{number:03}", power_state=None)
@@ -331,7 +345,14 @@ def test_trial_never_ends(operator: Operator) -> None:
     )
     answer = operator.api.delete(f"/v1/nodes/{of}/holds/{held}")
     assert (answer.status, "Import it again after the cut-over." in answer.text) == (409, True)
-    body = {"kind": "trial", "reason": "x", "all": True}
-    assert operator.api.post("/v1/holds/end", body).status == 409
+    for kind in ("trial", "observe"):
+        body = {"kind": kind, "reason": "x", "all": True}
+        answer = operator.api.post("/v1/holds/end", body)
+        assert (answer.status, "after the cut-over" in answer.text) == (409, True)
+    other = operator.enroll("manageable")
+    operator.rig.edit(other, power_state=None)
+    observe(operator, other)
+    assert release(operator)["left"] == 1, "the trial beside it does not hide it"
+    assert release(operator, unread=True)["ended"] == 1
     assert send(operator, "NMI", of)[0] == 409
     assert holds.KINDS["trial"] == holds.KINDS["observe"]

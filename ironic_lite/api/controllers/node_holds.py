@@ -7,6 +7,7 @@ cost no further statement. The conductor checks again under the node's lock.
 
 from __future__ import annotations
 
+import collections
 import datetime
 import functools
 import uuid
@@ -269,23 +270,29 @@ class Holds(expose.Controller):
             raise errors.TrialImport
         reason = rules.text(body["reason"].strip(), "reason", least=1, length=_LONGEST)
         such, columns = {"kind": body["kind"]}, (*_NODE, "name")
-        careful = body["kind"] == holds.OBSERVE and not body.get("unread", False)
+        observed = body["kind"] == holds.OBSERVE
+        careful = observed and not body.get("unread", False)
         ended: Json = {"ended_at": clock.now(), "ended_by": request.who.user}
 
         def write(conn: Connection) -> Json:
             ask = functools.partial(hold_rows.such, conn, such, where, columns=columns)
-            found, told = ask(limit=limit + 1, unread=False if careful else None), []
-            for hold, node in found[:limit]:
+            chosen = ask(limit=limit + 1, unread=False if careful else None, lock_rows=True)
+            found, told, by_reason = chosen[:limit], [], collections.defaultdict(list)
+            for hold, node in found:
                 why = masking.mask_of_node(node, prose=True)(reason)
-                if hold_rows.end(conn, hold["uuid"], {**ended, "end_reason": why}):
-                    told.append(_event(request, "hold_ended", {**hold, "reason": why}, node))
-            if told:
-                events.add(conn, told)
+                by_reason[why].append(hold["uuid"])
+                told.append(_event(request, "hold_ended", {**hold, "reason": why}, node))
+            for why, uuids in by_reason.items():  # one for all nodes, unless it has a secret
+                hold_rows.end_all(conn, uuids, {**ended, "end_reason": why})
+            events.add(conn, told)
             left = ask(limit=limit, unread=True) if careful else []
+            done = bool(told or left)
+            if observed and not done and hold_rows.such(conn, _TRIAL, where, columns=(), limit=1):
+                raise errors.TrialImport
             return {
                 "ended": len(told),
                 "left": hold_rows.count_unread(conn, such, where) if left else 0,
-                "more": len(found) > limit,
+                "more": len(chosen) > limit,
                 "nodes": [_left_node(node) for _, node in left],
             }
 
@@ -312,6 +319,7 @@ class Holds(expose.Controller):
         return where, body.get("limit", shapes.MOST_HELD)
 
 
+_TRIAL = {"kind": holds.TRIAL}
 _SHOWN = 20
 """Nodes that a repetition names of those that are left."""
 _SELECTIONS = ("all", "conductor_group", "nodes")

@@ -61,6 +61,7 @@ _INSERT = prepared.Write(models.holds.insert().inline(), computed=paging.OWNERS_
 _COUNT = sa.select(sa.func.count()).select_from(models.holds).where(_OF_NODE, IN_FORCE)
 _ONE = sa.select(models.holds).where(_OF_NODE, _HOLD.uuid == sa.bindparam("k_uuid"))
 _END = models.holds.update().where(_HOLD.uuid == sa.bindparam("k_uuid"), _HOLD.ended_at.is_(None))
+_END_ALL = models.holds.update().where(_HOLD.uuid.in_(sa.bindparam("k_uuids", expanding=True)))
 _PAST = (
     sa.select(_HOLD.id)
     .where(_OF_NODE, sa.not_(IN_FORCE))
@@ -189,6 +190,7 @@ def such(
     columns: Sequence[str],
     limit: int,
     unread: bool | None = None,
+    lock_rows: bool = False,
 ) -> list[tuple[Row, Row]]:
     """Return holds in force with these values, the oldest first, each with its node.
 
@@ -201,9 +203,10 @@ def such(
         wanted.append(UNREAD if unread else sa.not_(UNREAD))
     joined = models.holds.join(models.nodes, _NODE.uuid == _HOLD.node_uuid)
     chosen = sa.select(models.holds, *(_NODE[name].label(f"node__{name}") for name in columns))
-    found = conn.execute(
-        chosen.select_from(joined).where(*wanted).order_by(_HOLD.id).limit(limit)
-    ).mappings()
+    chosen = chosen.select_from(joined).where(*wanted).order_by(_HOLD.id).limit(limit)
+    if lock_rows:
+        chosen = chosen.with_for_update(of=models.holds)
+    found = conn.execute(chosen).mappings()
     return [
         (
             {name: row[name] for name in COLUMNS},
@@ -250,6 +253,11 @@ def end(conn: Connection, uuid: str, values: RowView) -> bool:
     :param values: ended_at, ended_by, end_reason.
     """
     return bool(conn.execute(_END, {**values, "k_uuid": uuid}).rowcount)
+
+
+def end_all(conn: Connection, uuids: Sequence[str], values: RowView) -> None:
+    """End holds whose rows this transaction has locked by `such`; ``values`` as for `end`."""
+    conn.execute(_END_ALL, {**values, "k_uuids": list(uuids)})
 
 
 def by_kind(conn: Connection) -> dict[str, int]:
