@@ -1,9 +1,9 @@
 """Features beyond Ironic: a folder for each, which can be switched off or taken away.
 
 A folder has up to five modules: ``rules`` (pure), ``rows`` (queries), ``api`` (routes), ``work``
-(sweeps and listeners of conductors) and ``command`` (of ``ironic-lite-status``). The core imports
-none of them. The programs of ``cmd`` load those of the features that are on, and hand over what
-these add.
+(sweeps and listeners of conductors) and ``command`` (commands of ``ironic-lite-status``). The core
+imports none of them. The programs of ``cmd`` load those of the features that are on, and hand over
+what these add.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ironic_lite.core import config, options
 from ironic_lite.core.options import Configuration
@@ -20,6 +20,20 @@ from ironic_lite.core.options import Configuration
 if TYPE_CHECKING:
     from ironic_lite.api.service import Extension
     from ironic_lite.conductor import service
+
+
+class StatusCommand(NamedTuple):
+    """A command of ``ironic-lite-status``, one of ``COMMANDS`` in a feature's ``command``.
+
+    ``status`` describes it with its exit status. ``run`` takes the arguments, and URL, headers and
+    TLS settings as `run_command`; it returns the exit status.
+    """
+
+    name: str
+    about: str
+    status: str
+    add_arguments: Callable[[Any], None]
+    run: Callable[[Any, str, Mapping[str, str], Callable[[], ssl.SSLContext]], int]
 
 
 def enabled(conf: Configuration) -> list[str]:
@@ -57,8 +71,8 @@ def work(conf: Configuration) -> list[Callable[[service.ConductorService], servi
 def add_commands(parsers: Any) -> None:
     """Add the commands of features to ``ironic-lite-status``, also of features that are off."""
     for module in _modules(options.FEATURES, "command"):
-        made = parsers.add_parser(module.NAME, help=module.ABOUT, description=module.STATUS)
-        module.add_arguments(made)
+        for one in module.COMMANDS:
+            one.add_arguments(parsers.add_parser(one.name, help=one.about, description=one.status))
 
 
 def run_command(
@@ -72,13 +86,14 @@ def run_command(
     """
     asked, on = conf.command, enabled(conf)
     for name in options.FEATURES:
-        for module in _modules([name], "command"):
-            if asked.name != module.NAME:
+        found = (one for module in _modules([name], "command") for one in module.COMMANDS)
+        for one in found:
+            if asked.name != one.name:
                 continue
             if name not in on:
                 reason = f"{asked.name} needs the feature {name}. Add it to [features]enabled"
                 raise config.ConfigError(reason=reason)
-            return int(module.run(asked, url, login, trusted))
+            return int(one.run(asked, url, login, trusted))
     raise KeyError(asked.name)
 
 

@@ -1,8 +1,8 @@
-"""``ironic-lite-status compare``: Ironic and this service, read by GET alone.
+"""``ironic-lite-status compare``, ``release`` and ``observe``.
 
-The answers of Ironic go to a file first, an object a line, also without ``--save``. The objects of
-this service are then compared with its lines as they arrive. So memory contains a page of one
-service, and the place of each line.
+``compare`` reads Ironic and this service by GET alone. The answers of Ironic go to a file first, an
+object a line, also without ``--save``. The objects of this service are then compared with its lines
+as they arrive. So memory contains a page of one service, and the place of each line.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ironic_lite import errors
 from ironic_lite.core import bounded_http, clock, masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import versions
+from ironic_lite.domain.holds import OBSERVE
+from ironic_lite.features import StatusCommand
 from ironic_lite.features.move_in import comparison, differences
 from ironic_lite.features.move_in.comparison import DETAILS, LISTINGS, ObjectList
 from ironic_lite.images import download
 
-NAME = "compare"
-ABOUT = "compare all that Ironic and this service show, by GET alone"
-STATUS = (
-    f"{ABOUT}. Exit status 0: no unexpected difference; 1: differences; 2: a service did not answer"
-)
+_NAME = "compare"
+_ABOUT = "compare all that Ironic and this service show, by GET alone"
+_STATUS = "Exit status 0: no unexpected difference; 1: differences; 2: a service did not answer"
 DEEP = 20
 OLDEST = 90
 """The newest microversion of Ironic 24.1, the oldest release that can be moved."""
@@ -155,23 +155,45 @@ class ApiReader:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise self._failure(f"answers GET /v1/{path} with something else than a JSON object")
+            raise self._failure(f"answers /v1/{path} with something else than a JSON object")
         return found
 
+    def change(self, path: str, body: Json) -> Json:
+        """Send a POST, and return its answer; a refusal is `NoAnswers` with its reason."""
+        try:
+            status, text, _ = self._send("POST", path, orjson.dumps(body))
+            found = self._object(path, text)
+        except (bounded_http.AnswerTooLarge, bounded_http.TooManyValues) as why:
+            raise self._failure(f"answers POST /v1/{path}: {why}") from None
+        if status == HTTPStatus.OK:
+            return found
+        message: object = found.get("error_message")
+        with contextlib.suppress(ValueError):
+            message = json.loads(message) if isinstance(message, str) else message
+        reason = message.get("faultstring") if isinstance(message, dict) else "no reason is given"
+        raise self._failure(f"refuses POST /v1/{path} ({status}): {reason}")
+
     def _get(self, path: str) -> tuple[int, bytes, http.client.HTTPMessage]:
+        return self._send("GET", path)
+
+    def _send(
+        self, method: str, path: str, sent: bytes | None = None
+    ) -> tuple[int, bytes, http.client.HTTPMessage]:
         headers = {"Accept": "application/json", "Connection": "close", **self._service.login}
         if self.version:
             headers[versions.HEADER] = self.version
+        if sent is not None:
+            headers["Content-Type"] = "application/json"
         made = bounded_http.Connection(*self._place, limits=_LIMITS, tls=self._tls)
         try:
             with contextlib.closing(made):
-                answer = made.exchange("GET", f"{self._base}/v1/{path}", headers)
+                answer = made.exchange(method, f"{self._base}/v1/{path}", headers, sent)
                 body = bounded_http.content(answer, _LIMITS.size)
         except bounded_http.AnswerTooLarge:
             raise
         except (OSError, http.client.HTTPException, ValueError) as why:
             reason = getattr(why, "strerror", None) or str(why) or type(why).__name__
-            raise self._failure(f"does not answer GET /v1/{path}: {reason}") from None
+            raise self._failure(f"does not answer {method} /v1/{path}: {reason}") from None
         if answer.status == HTTPStatus.UNAUTHORIZED:
             raise self._failure(f"refuses the login (401). {self._service.advice}")
         return answer.status, body, answer.headers
@@ -311,15 +333,13 @@ def _compare_details(
                 report.compare(listing.resource, name, there, here)
 
 
-def add_arguments(parser: Any) -> None:
-    """Add the arguments of the command."""
+def _add_compare_arguments(parser: Any) -> None:
     parser.add_argument(
         "--ironic", metavar="URL|FILE", required=True, help="Ironic's API, or a file of --save"
     )
     parser.add_argument(
         "--save", metavar="FILE", help="only store the answers of Ironic, with secrets masked"
     )
-    parser.add_argument("--url", metavar="URL", help="of this service (default: as configured)")
     parser.add_argument(
         "--deep",
         metavar="N|all",
@@ -330,6 +350,11 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument(
         "--version", metavar="V", type=_version, help="microversion (default: the newest of both)"
     )
+    _add_common_arguments(parser)
+
+
+def _add_common_arguments(parser: Any) -> None:
+    parser.add_argument("--url", metavar="URL", help="of this service (default: as configured)")
     parser.add_argument(
         "-f", dest="form", choices=("text", "json"), default="text", help="form of the output"
     )
@@ -352,14 +377,10 @@ def _version(text: str) -> int:
     return int(minor[:6])
 
 
-def run(
+def _run_compare(
     asked: Any, url: str, login: Mapping[str, str], trusted: Callable[[], ssl.SSLContext]
 ) -> int:
-    """Compare, print the differences, and return the exit status.
-
-    :param asked: the arguments of the command.
-    :param url: of this service; ``login`` are the headers for it, ``trusted`` its TLS settings.
-    """
+    """Compare, print, and return the exit status; parameters as of `StatusCommand`."""
     ours = Api("this service", url, login, trusted, _OUR_LOGIN)
     try:
         with contextlib.ExitStack() as opened:
@@ -380,7 +401,7 @@ def run(
                 _check_version(saved, here, asked.version)
             document = compare(saved, here).document()
     except (NoAnswers, errors.Error, OSError, RecursionError) as why:
-        return _refuse(asked.form, why)
+        return _refuse(_NAME, asked.form, why)
     version = f"{versions.MAJOR}.{saved.version}"
     document = {
         **{"there": saved.url, "here": here.shown, "at": saved.at, "version": version},
@@ -427,7 +448,7 @@ def _check_version(saved: SavedAnswers, here: ApiReader, asked: int | None) -> N
         )
 
 
-def _refuse(form: str, why: BaseException) -> int:
+def _refuse(name: str, form: str, why: BaseException) -> int:
     if isinstance(why, RecursionError):
         text = "an answer is nested too deeply"
     elif isinstance(why, OSError):
@@ -438,7 +459,7 @@ def _refuse(form: str, why: BaseException) -> int:
     if form == "json":
         print(json.dumps({"error": text, "exit": UNREAD}, indent=2))
     else:
-        print(f"{NAME}: {text}", file=sys.stderr)
+        print(f"{name}: {text}", file=sys.stderr)
     return UNREAD
 
 
@@ -454,3 +475,110 @@ def _login() -> dict[str, str]:
         password = os.environ.get("IRONIC_PASSWORD", "")
         return {"Authorization": bounded_http.basic_login(user, password)}
     return {}
+
+
+# -- nodes that are only observed ------------------------------------------------------------------
+
+_RELEASE, _OBSERVE = "release", "observe"
+_AT_ONCE = 1000
+"""Nodes that one request names."""
+
+
+class _Totals(NamedTuple):
+    """Numbers of nodes whose holds were changed or left, and nodes that are left."""
+
+    done: int
+    left: int
+    nodes: list[Json]
+
+
+def _add_node_arguments(parser: Any) -> None:
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("nodes", nargs="*", metavar="NODE", default=[], help="name or UUID")
+    which.add_argument("--group", metavar="NAME", help="nodes of this conductor group")
+    which.add_argument("--all", action="store_true", help="all nodes")
+    parser.add_argument("--reason", metavar="TEXT", required=True, help="text for other operators")
+    _add_common_arguments(parser)
+
+
+def _add_release_arguments(parser: Any) -> None:
+    _add_node_arguments(parser)
+    about = "also nodes whose BMC has not answered yet"
+    parser.add_argument("--unread", action="store_true", help=about)
+
+
+def _selections(asked: Any) -> Iterator[Json]:
+    """Yield the nodes that the command names, as requests name them."""
+    if asked.all:
+        yield {"all": True}
+    elif asked.group is not None:
+        yield {"conductor_group": asked.group}
+    names = list(dict.fromkeys(asked.nodes))
+    for first in range(0, len(names), _AT_ONCE):
+        yield {"nodes": names[first : first + _AT_ONCE]}
+
+
+def _change_all(reader: ApiReader, path: str, body: Json, key: str, selection: Json) -> _Totals:
+    """Repeat a request until all its nodes are done, or one changes nothing."""
+    count = 0
+    while True:
+        found = reader.change(path, {"kind": OBSERVE, **selection, **body})
+        done, left, nodes = found.get(key), found.get("left"), found.get("nodes", [])
+        if not (isinstance(done, int) and isinstance(left, int) and _are_objects(nodes)):
+            raise NoAnswers(f"{reader.shown} answers POST /v1/{path} without {key}, left and nodes")
+        count += done
+        if not found.get("more") or not done:
+            return _Totals(count, left, nodes)
+
+
+def _are_objects(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+def _run_on_nodes(
+    asked: Any, url: str, login: Mapping[str, str], trusted: Callable[[], ssl.SSLContext]
+) -> int:
+    """Release or observe nodes, print those that are left; parameters as of `StatusCommand`."""
+    path, key, body = "holds", "held", {"reason": asked.reason}
+    if asked.name == _RELEASE:
+        path, key, body = "holds/end", "ended", {**body, "unread": asked.unread}
+    try:
+        reader = ApiReader(Api("this service", url, login, trusted, _OUR_LOGIN))
+        parts = [_change_all(reader, path, body, key, one) for one in _selections(asked)]
+    except (NoAnswers, errors.Error) as why:
+        return _refuse(asked.name, asked.form, why)
+    done, left = (sum(numbers) for numbers in zip(*(part[:2] for part in parts), strict=True))
+    named = [node for part in parts for node in part.nodes]
+    if asked.form == "json":
+        print(
+            json.dumps({key: done, "left": left, "nodes": named, "exit": int(left > 0)}, indent=2)
+        )
+        return int(left > 0)
+    for node in named:
+        print(f"{node.get('name') or node.get('uuid')}: {node.get('code')}: {node.get('text')}")
+    if left > len(named):
+        print(f"... and {left - len(named)} more")
+    words = "released" if key == "ended" else "observed now"
+    print(f"{done} nodes are {words}" + (f", {left} are left." if left else "."))
+    return int(left > 0)
+
+
+COMMANDS: tuple[StatusCommand, ...] = (
+    StatusCommand(_NAME, _ABOUT, f"{_ABOUT}. {_STATUS}", _add_compare_arguments, _run_compare),
+    StatusCommand(
+        _RELEASE,
+        "release nodes that are only observed",
+        "Release nodes that are only observed, 1 000 by a transaction. Exit status 0: all are "
+        "released; 1: nodes are left, by name; 2: refused, or no answer. Repeat it after a kill.",
+        _add_release_arguments,
+        _run_on_nodes,
+    ),
+    StatusCommand(
+        _OBSERVE,
+        "only observe nodes from now on",
+        "Only observe nodes from now on, 1 000 by a transaction. Work under way goes on. Exit "
+        "status 0: all are observed; 2: refused, or no answer. Repeat it after a kill.",
+        _add_node_arguments,
+        _run_on_nodes,
+    ),
+)
