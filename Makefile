@@ -16,6 +16,10 @@ RECORDINGS ?=
 BUSY ?= 8
 STALL ?= 4
 RUN ?= $(MAKE) test
+# Machines of `make site`, the file or name of its scenario, and its database.
+NODES ?=
+SCENARIO ?= default
+DATABASE ?= sqlite
 # Further arguments of pytest, of the demo or of the benchmarks.
 ARGS ?=
 
@@ -26,7 +30,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare move-in tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
+.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare move-in tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke site bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -138,6 +142,10 @@ bench: $(STAMP) ## run the benchmarks and compare with the budgets
 bench-smoke: $(STAMP) ## run every benchmark with small sizes, only to see that it works
 	@scripts/agent.sh $(VENV)-agent || echo "benchmarks with a real ramdisk agent are skipped" >&2
 	IRONIC_LITE_BENCH_SMOKE=1 $(VENV)/bin/python -W ignore -m benchmarks $(ARGS)
+
+site: $(STAMP) ## bring NODES=13500 simulated machines from POST to available; SCENARIO=file DATABASE=postgresql
+	$(VENV)/bin/python -W ignore -m benchmarks.site $(if $(NODES),--nodes $(NODES)) \
+		--scenario $(SCENARIO) --database $(DATABASE) $(ARGS)
 
 $(VENV)-ironic/.installed: $(STAMP)
 	$(VENV)/bin/python -m venv $(VENV)-ironic

@@ -166,14 +166,16 @@ def service(
     *,
     source: pathlib.Path | None = None,
     environment: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> Iterator[Service]:
     """Run ``ironic-lite``, which is API and conductor, on the database of a folder.
 
     :param options: further sections of the configuration.
+    :param port: of the API, None for a free one.
     :param source: another checkout of the project to run it from.
     :param environment: further environment variables.
     """
-    port = free_port()
+    port = port or free_port()
     command = ("ironic_lite.cmd.all", "--config-file", str(configure(folder, port, options)))
     with program(folder, *command, environment=environment, source=source) as process:
         _wait_for_answer(port, "/v1/nodes?limit=1", process)

@@ -26,6 +26,8 @@ class Service:
     def __init__(self, node_uuid: str) -> None:
         self.node_uuid = node_uuid
         self.heartbeat_timeout = 300
+        self.asked: list[str] = []
+        """The paths of all GETs."""
         self._beats: queue.Queue[Json] = queue.Queue()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
 
@@ -40,6 +42,7 @@ class Service:
 
     def answer(self, path: str) -> Json:
         """Return the document of a GET."""
+        self.asked.append(path.partition("?")[0])
         if not path.startswith("/v1/lookup"):
             return {"default_version": {"version": "1.115"}}
         return {
