@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import datetime
 import itertools
+import json
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 import tracemalloc
@@ -19,11 +22,11 @@ from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row
 from ironic_lite.db import copy
-from ironic_lite.db.engine import encryption
+from ironic_lite.db.engine import encryption, session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import conductors, events
 from ironic_lite.db.tables import models
-from tests.support import database_servers, prefork, service
+from tests.support import database_servers, docs_pages, prefork, service, webhook_receiver
 from tests.support.database_rows import NOON, add_node
 
 Open = Callable[..., Database]
@@ -279,6 +282,93 @@ def test_row_that_the_target_cannot_hold_is_refused(
     source.write(lambda conn: conn.execute(wrong))
     said = refusal(tmp_path, server_database, "--from", str(source.url))
     assert "The table nodes does not take one of its rows 1 to 4: " in said
+
+
+# The page, and a service that goes on at each place.
+
+_COMMANDS = re.compile(r"^   # (ironic-lite-dbsync .*)$", re.MULTILINE)
+
+
+def test_commands_of_the_page_move_a_database(tmp_path: pathlib.Path, open_empty: Open) -> None:
+    source = open_empty("sqlite")
+    fill(source)
+    new, old = tmp_path / "new.conf", tmp_path / "ironic-lite.conf"
+    new.write_text(f"[database]\nconnection = sqlite:///{tmp_path}/new.sqlite\n")
+    old.write_text(f"[database]\nconnection = {source.url}\n")
+    page = (docs_pages.DOCS / "database.rst").read_text(encoding="utf-8")
+    part = page.partition("\nMove to another database\n")[2]
+    commands = _COMMANDS.findall(part.partition("\nMigrations\n")[0])
+    assert [command.split()[3] for command in commands] == ["upgrade", "copy", "copy"]
+    for command in commands:
+        named = command.replace("new.conf", str(new))
+        named = named.replace("/etc/ironic-lite/ironic-lite.conf", str(old))
+        words = shlex.split(named)
+        words[0] = str(service.SCRIPTS / words[0])
+        done = prefork.run(words, env=service.environment(), timeout=120)
+        assert (done.returncode, done.stderr) == (0, "")
+    url = f"sqlite:///{tmp_path}/new.sqlite"
+    with contextlib.closing(session.open_database(url)) as target:
+        assert rows(target) == rows(source)
+
+
+_LIVE = """\
+heartbeat_interval = 1
+heartbeat_timeout = 3
+[fake]
+step_seconds = 3000
+[webhooks]
+allow_http = true
+allowed_networks = 127.0.0.0/8
+[database]
+encryption_keys = {key}
+connection = {url}
+"""
+
+
+@pytest.mark.feature("events", "webhooks")
+def test_service_goes_on_at_each_place(tmp_path: pathlib.Path, open_empty: Open) -> None:
+    kinds = ("sqlite", "postgresql", "mysql", "sqlite")
+    source, *places = (open_empty(kind, KEY) for kind in kinds)
+    url = source.url.render_as_string(hide_password=False)
+    with (
+        webhook_receiver.Receiver().serving() as receiver,
+        service.service(_LIVE.format(key=KEY, url=url)) as found,
+    ):
+        found.start()
+        found.up()
+        hook = found.ask("POST", "/v1/webhooks", {"url": receiver.url, "since": "0"}).json()
+        found.create("r1")
+        found.again(step_seconds=0)
+        found.provision("r1", "manage", "manageable")
+        found.again(step_seconds=3000)
+        steps = [{"interface": "deploy", "step": "erase_devices"}]
+        clean = {"target": "clean", "clean_steps": steps}
+        assert found.ask("PUT", "/v1/nodes/r1/states/provision", clean).ok
+        for number, target in enumerate(places, 2):
+            cleans = lambda: found.get("/v1/nodes/r1")["clean_step"]  # noqa: E731
+            service.until(cleans, "the clean")
+            for program in found.running():
+                program.clear()
+            words = (tmp_path, target, "--from", str(found.settings))
+            # The killed conductor counts as alive for a time.
+            service.until(lambda words=words: run(*words).returncode == 0, "the copy")
+            assert rows(target) == rows(source)
+            last = target is places[-1]
+            url = target.url.render_as_string(hide_password=False)
+            found.again(connection=url, step_seconds=0 if last else 3000)
+            found.create(f"r{number}")
+            source = target
+        found.settled("r1", "manageable")
+        end = found.get("/v1/events?limit=1")["events"][0]["cursor"]
+        of_hook = lambda: found.get(f"/v1/webhooks/{hook['uuid']}")["cursor"]  # noqa: E731
+        service.until(lambda: of_hook() == end, "the last event")
+    sent = [event for _, body in receiver.got for event in json.loads(body)["data"]["events"]]
+    first = {event["cursor"]: event for event in sent}
+    cursors = list(map(int, first))
+    assert cursors == sorted(cursors)
+    # A delivery that a kill interrupts is repeated, but never with another event of that id.
+    assert all(first[event["cursor"]] == event for event in sent)
+    assert {event["name"] for event in sent} >= {"r1", "r2", "r3", "r4"}
 
 
 # Deaths, a full disk, and many rows.
