@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import os
 import pathlib
+import pty
+import re
 import stat
 import subprocess
 import threading
@@ -80,6 +83,45 @@ def test_changes_of_one_side_are_found_also_from_a_saved_file(tmp_path: pathlib.
         file.write_bytes(file.read_bytes()[:-20])
         status, told, said = compare(ours.settings, "--ironic", str(file))
         assert (status, told, "cut off" in said) == (2, "", True)
+
+
+def test_all_pages_of_a_history_are_read(tmp_path: pathlib.Path) -> None:
+    with service.service("[api]\nmax_limit = 1\n") as found:
+        found.start()
+        found.up()
+        found.create("r7-01", driver_info={"fake_fail_power": "no answer"})
+        found.session.headers["Prefer"] = "wait=50"
+        for _ in range(3):
+            path = "/v1/nodes/r7-01/states/provision"
+            assert found.ask("PUT", path, {"target": "manage"}).status_code == 424
+        page = found.get("/v1/nodes/r7-01/history")
+        assert (len(page["history"]), "next" in page) == (1, True)
+        file = tmp_path / "before.jsonl"
+        status, told, said = compare(found.settings, "--ironic", found.url, "--save", str(file))
+        assert (status, said) == (0, ""), told
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    (history,) = (one["objects"] for one in lines if one.get("of") == "nodes/history")
+    assert len(history) == 3
+
+
+def test_progress_is_shown_on_a_terminal_alone() -> None:
+    with service.service() as found:
+        fill(found)
+        command = [str(SCRIPTS / "ironic-lite-status"), "--config-file", str(found.settings)]
+        words = [*command, "compare", "--ironic", found.url]
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            words, env=service.environment(), stdout=subprocess.DEVNULL, stderr=theirs
+        ) as process:
+            os.close(theirs)
+            shown = b""
+            with contextlib.suppress(OSError):  # at the end of the program
+                while piece := os.read(ours, 4096):
+                    shown += piece
+        os.close(ours)
+    assert process.returncode == 0
+    assert re.match(rb"\r\x1b\[KIronic: \d+ requests, now /v1/", shown)
+    assert shown.endswith(b"\r\x1b[K")
 
 
 def test_service_equals_itself() -> None:

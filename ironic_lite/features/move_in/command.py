@@ -13,11 +13,13 @@ import contextlib
 import datetime
 import http.client
 import json
+import math
 import os
 import pathlib
 import ssl
 import sys
 import tempfile
+import time
 import urllib.parse
 from collections.abc import Callable, Collection, Iterator, Mapping
 from http import HTTPStatus
@@ -65,11 +67,31 @@ class Api(NamedTuple):
     advice: str
 
 
+class ProgressLine:
+    """A line on a terminal, written at most once a second; nothing is written elsewhere."""
+
+    def __init__(self) -> None:
+        self._next = -math.inf if sys.stderr.isatty() else math.inf
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + 1
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Remove the line, before others are written."""
+        if math.isfinite(self._next):
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
 class ApiReader:
     """Reads lists and objects of a service."""
 
-    def __init__(self, service: Api) -> None:
+    def __init__(self, service: Api, progress: ProgressLine | None = None) -> None:
         self._service = service
+        self._progress = progress
+        self._requests = 0
         self.shown = str(masking.mask(service.url))
         parts = urllib.parse.urlsplit(service.url)
         try:
@@ -130,15 +152,29 @@ class ApiReader:
 
     def details(self, listing: ObjectList, node: str) -> Json:
         """Return the objects of a node; a refusal is an object, too, because it may differ."""
-        path = f"nodes/{urllib.parse.quote(node, safe='')}/{listing.path}"
-        try:
-            status, body, _ = self._get(path)
-        except (bounded_http.AnswerTooLarge, bounded_http.TooManyValues) as why:
-            raise self._failure(f"answers GET /v1/{path}: {why}") from None
-        if status != HTTPStatus.OK:
-            return {"": f"status {status}"}
-        found = comparison.objects(listing, self._object(path, body))
-        return {"": "status 200 without a list"} if found is None else found
+        path = place = f"nodes/{urllib.parse.quote(node, safe='')}/{listing.path}"
+        found: list[object] = []
+        marker = None
+        while True:
+            try:
+                status, text, _ = self._get(path)
+            except (bounded_http.AnswerTooLarge, bounded_http.TooManyValues) as why:
+                raise self._failure(f"answers GET /v1/{path}: {why}") from None
+            if status != HTTPStatus.OK:
+                return {"": f"status {status}"}
+            body = self._object(path, text)
+            page = body.get(listing.key)
+            if isinstance(page, list):
+                found += page
+                body[listing.key] = found
+            last, marker = marker, _next_marker(body) if page else None
+            if marker is None:
+                whole = comparison.objects(listing, body)
+                return {"": "status 200 without a list"} if whole is None else whole
+            if marker == last or len(found) > _MOST_OBJECTS:
+                raise self._failure(f"does not end its list of {listing.resource}")
+            words = urllib.parse.urlencode({"marker": marker})
+            path = f"{place}{'&' if '?' in place else '?'}{words}"
 
     def _document(self, path: str) -> Json:
         status, body, _ = self._get(path)
@@ -179,6 +215,10 @@ class ApiReader:
     def _send(
         self, method: str, path: str, sent: bytes | None = None
     ) -> tuple[int, bytes, http.client.HTTPMessage]:
+        self._requests += 1
+        if self._progress is not None:
+            name, shown = self._service.name, path.partition("?")[0]
+            self._progress.show(f"{name}: {self._requests} requests, now /v1/{shown}")
         headers = {"Accept": "application/json", "Connection": "close", **self._service.login}
         if self.version:
             headers[versions.HEADER] = self.version
@@ -197,6 +237,12 @@ class ApiReader:
         if answer.status == HTTPStatus.UNAUTHORIZED:
             raise self._failure(f"refuses the login (401). {self._service.advice}")
         return answer.status, body, answer.headers
+
+
+def _next_marker(body: Json) -> str | None:
+    """Return the marker in the link to the next page; Ironic's link lacks other words."""
+    query = urllib.parse.urlsplit(str(body.get("next", ""))).query
+    return next(iter(urllib.parse.parse_qs(query).get("marker", ())), None)
 
 
 # -- the file with Ironic's answers -------------------------------------------------------------
@@ -382,13 +428,16 @@ def _run_compare(
 ) -> int:
     """Compare, print, and return the exit status; parameters as of `StatusCommand`."""
     ours = Api("this service", url, login, trusted, _OUR_LOGIN)
+    progress = ProgressLine()
     try:
         with contextlib.ExitStack() as opened:
+            opened.callback(progress.clear)
             if asked.ironic.startswith(("http://", "https://")):
-                theirs = ApiReader(Api("Ironic", asked.ironic, _login(), _trusted, _LOGIN))
+                api = Api("Ironic", asked.ironic, _login(), _trusted, _LOGIN)
+                theirs = ApiReader(api, progress)
                 if asked.save:
-                    return _save(theirs, asked)
-                here = ApiReader(ours)
+                    return _save(theirs, asked, progress)
+                here = ApiReader(ours, progress)
                 newest = min(theirs.newest(), here.newest(), asked.version or versions.LAST)
                 file = opened.enter_context(tempfile.TemporaryFile())
                 save(theirs, _allowed(newest), asked.deep, file)
@@ -397,7 +446,7 @@ def _run_compare(
                 raise NoAnswers("--save stores the answers of an API: give its URL by --ironic")
             else:
                 saved = SavedAnswers(opened.enter_context(open(asked.ironic, "rb")), asked.ironic)
-                here = ApiReader(ours)
+                here = ApiReader(ours, progress)
                 _check_version(saved, here, asked.version)
             document = compare(saved, here).document()
     except (NoAnswers, errors.Error, OSError, RecursionError) as why:
@@ -415,7 +464,7 @@ def _run_compare(
     return int(document["exit"])
 
 
-def _save(theirs: ApiReader, asked: Any) -> int:
+def _save(theirs: ApiReader, asked: Any, progress: ProgressLine) -> int:
     version = _allowed(min(theirs.newest(), asked.version or versions.LAST))
     path = pathlib.Path(asked.save)
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
@@ -427,6 +476,7 @@ def _save(theirs: ApiReader, asked: Any) -> int:
     except BaseException:
         os.unlink(name)
         raise
+    progress.clear()
     print(f"The answers of Ironic at {theirs.shown} are in {path}.")
     return 0
 
