@@ -171,3 +171,13 @@ def test_number_of_paths_is_bounded() -> None:
 def test_body_without_its_list_is_no_list_of_objects() -> None:
     assert comparison.objects(comparison.LISTINGS[0], {"nodes": [5]}) is None
     assert comparison.objects(comparison.LISTINGS[0], {}) is None
+
+
+def test_boot_device_of_a_bmc_that_is_silent_for_one_service_is_expected() -> None:
+    found = comparison.ComparisonReport()
+    device = {"boot_device": "disk", "persistent": True}
+    found.compare("nodes/boot device", "n1", {"": "status 504"}, {"": device})
+    found.compare("nodes/boot device", "n2", {"": device}, {"": {**device, "persistent": False}})
+    document = found.document()
+    assert [one["rule"] for one in document["expected"]] == ["boot device"]
+    assert [one["path"] for one in document["differences"]] == ["nodes/boot device.persistent"]

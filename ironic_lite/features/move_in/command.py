@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import dataclasses
 import datetime
 import http.client
 import json
@@ -45,6 +46,10 @@ OLDEST = 90
 """The newest microversion of Ironic 24.1, the oldest release that can be moved."""
 UNREAD = 2
 _LIMITS = bounded_http.Limits(connect=10.0, whole=120.0, size=32 * 1024 * 1024, last=180.0)
+_OF_BMC = dataclasses.replace(_LIMITS, whole=30.0, last=40.0)
+"""Limits of requests for which the service asks a BMC."""
+_MOST_SILENT = 5
+"""Silent BMCs after which a service is asked for no further one."""
 _PAGE = 200
 _MOST_OBJECTS = 2_000_000
 """Objects of a list; more are of a service that invents them."""
@@ -55,6 +60,10 @@ _OUR_LOGIN = "Set OS_USERNAME and OS_PASSWORD, or OS_TOKEN, in the environment."
 
 class NoAnswers(Exception):
     """A service or a file does not give what is to be compared; the text has the reason."""
+
+
+class LateAnswer(NoAnswers):
+    """A service has not answered in time, though it has taken the request."""
 
 
 class Api(NamedTuple):
@@ -92,6 +101,7 @@ class ApiReader:
         self._service = service
         self._progress = progress
         self._requests = 0
+        self._silent = 0
         self.shown = str(masking.mask(service.url))
         parts = urllib.parse.urlsplit(service.url)
         try:
@@ -157,7 +167,10 @@ class ApiReader:
         marker = None
         while True:
             try:
-                status, text, _ = self._get(path)
+                if listing.resource == differences.BOOT_DEVICE:
+                    status, text = self._read_boot_device(path)
+                else:
+                    status, text, _ = self._get(path)
             except (bounded_http.AnswerTooLarge, bounded_http.TooManyValues) as why:
                 raise self._failure(f"answers GET /v1/{path}: {why}") from None
             if status != HTTPStatus.OK:
@@ -212,8 +225,21 @@ class ApiReader:
     def _get(self, path: str) -> tuple[int, bytes, http.client.HTTPMessage]:
         return self._send("GET", path)
 
+    def _read_boot_device(self, path: str) -> tuple[int, bytes]:
+        """Return status and body; a service whose BMCs are silent is not asked for ever."""
+        if self._silent < _MOST_SILENT:
+            try:
+                return self._send("GET", path, limits=_OF_BMC)[:2]
+            except LateAnswer:
+                self._silent += 1
+        return HTTPStatus.GATEWAY_TIMEOUT, b""
+
     def _send(
-        self, method: str, path: str, sent: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        sent: bytes | None = None,
+        limits: bounded_http.Limits = _LIMITS,
     ) -> tuple[int, bytes, http.client.HTTPMessage]:
         self._requests += 1
         if self._progress is not None:
@@ -224,16 +250,19 @@ class ApiReader:
             headers[versions.HEADER] = self.version
         if sent is not None:
             headers["Content-Type"] = "application/json"
-        made = bounded_http.Connection(*self._place, limits=_LIMITS, tls=self._tls)
+        made = bounded_http.Connection(*self._place, limits=limits, tls=self._tls)
         try:
             with contextlib.closing(made):
                 answer = made.exchange(method, f"{self._base}/v1/{path}", headers, sent)
-                body = bounded_http.content(answer, _LIMITS.size)
+                body = bounded_http.content(answer, limits.size)
         except bounded_http.AnswerTooLarge:
             raise
         except (OSError, http.client.HTTPException, ValueError) as why:
             reason = getattr(why, "strerror", None) or str(why) or type(why).__name__
-            raise self._failure(f"does not answer {method} /v1/{path}: {reason}") from None
+            failure = self._failure(f"does not answer {method} /v1/{path}: {reason}")
+            connected = not isinstance(why, bounded_http.ConnectTimeout)
+            late = isinstance(why, TimeoutError) and connected
+            raise (LateAnswer(str(failure)) if late else failure) from None
         if answer.status == HTTPStatus.UNAUTHORIZED:
             raise self._failure(f"refuses the login (401). {self._service.advice}")
         return answer.status, body, answer.headers

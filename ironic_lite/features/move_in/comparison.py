@@ -17,6 +17,7 @@ import orjson
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.features.move_in.differences import (
+    BOOT_DEVICE,
     DRIVERS,
     HISTORY,
     NODES,
@@ -76,7 +77,7 @@ DETAILS: tuple[ObjectList, ...] = (
     ObjectList("nodes/volume connectors", "volume/connectors?detail=true", "connectors"),
     ObjectList("nodes/volume targets", "volume/targets?detail=true", "targets"),
     ObjectList("nodes/vifs", "vifs", "vifs", ("id",)),
-    ObjectList("nodes/boot device", "management/boot_device", ""),
+    ObjectList(BOOT_DEVICE, "management/boot_device", ""),
     ObjectList(HISTORY, "history?detail=true", "history", ("created_at", "event")),
 )
 """Further documents of one node, by paths below it."""
