@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import itertools
 import json
 import pathlib
@@ -325,6 +326,10 @@ connection = {url}
 """
 
 
+def _copies(tmp_path: pathlib.Path, target: Database, source: str) -> bool:
+    return run(tmp_path, target, "--from", source).returncode == 0
+
+
 @pytest.mark.feature("events", "webhooks")
 def test_service_goes_on_at_each_place(tmp_path: pathlib.Path, open_empty: Open) -> None:
     kinds = ("sqlite", "postgresql", "mysql", "sqlite")
@@ -345,13 +350,12 @@ def test_service_goes_on_at_each_place(tmp_path: pathlib.Path, open_empty: Open)
         clean = {"target": "clean", "clean_steps": steps}
         assert found.ask("PUT", "/v1/nodes/r1/states/provision", clean).ok
         for number, target in enumerate(places, 2):
-            cleans = lambda: found.get("/v1/nodes/r1")["clean_step"]  # noqa: E731
-            service.until(cleans, "the clean")
+            service.until(lambda: found.get("/v1/nodes/r1")["clean_step"], "the clean")
             for program in found.running():
                 program.clear()
-            words = (tmp_path, target, "--from", str(found.settings))
             # The killed conductor counts as alive for a time.
-            service.until(lambda words=words: run(*words).returncode == 0, "the copy")
+            copies = functools.partial(_copies, tmp_path, target, str(found.settings))
+            service.until(copies, "the copy")
             assert rows(target) == rows(source)
             last = target is places[-1]
             url = target.url.render_as_string(hide_password=False)
@@ -360,8 +364,8 @@ def test_service_goes_on_at_each_place(tmp_path: pathlib.Path, open_empty: Open)
             source = target
         found.settled("r1", "manageable")
         end = found.get("/v1/events?limit=1")["events"][0]["cursor"]
-        of_hook = lambda: found.get(f"/v1/webhooks/{hook['uuid']}")["cursor"]  # noqa: E731
-        service.until(lambda: of_hook() == end, "the last event")
+        place = f"/v1/webhooks/{hook['uuid']}"
+        service.until(lambda: found.get(place)["cursor"] == end, "the last event")
     sent = [event for _, body in receiver.got for event in json.loads(body)["data"]["events"]]
     first = {event["cursor"]: event for event in sent}
     cursors = list(map(int, first))
