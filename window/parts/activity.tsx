@@ -7,7 +7,7 @@ import { Ago, bdi, filters, link, nodeLink, Result } from "./text";
 import { Curl } from "./toasts";
 import { batchTitle, many, stepName, sum, verb, visible } from "./words";
 import { type Change, type Entry, history, names, passes } from "../state/activity";
-import { absolute, clockTime, dayOf, duration, minute, now } from "../state/clock";
+import { absolute, clockTime, dayOf, duration, minute, now, usualTime } from "../state/clock";
 import { groupsOf } from "../state/kinds";
 import { changeRoute, href, path, route } from "../state/route";
 import { prefs } from "../state/settings";
@@ -341,7 +341,7 @@ function RunInside({ entry }: { entry: Entry }) {
             <li>
               <Result result={step.done_in ? "kept" : step.waiver ? "waived" : step.state} word={false} />{" "}
               {bdi(stepName(step))} {duration(step.duration_seconds)}
-              {step.usual_seconds && <span class="small"> {usual(step.usual_seconds)}</span>}
+              {step.usual_seconds && <span class="small"> (usual {usualTime(step.usual_seconds)})</span>}
               {step.error && <p class="wrong">{bdi(step.error.cause?.text ?? step.error.text)}</p>}
             </li>
           ))}
@@ -353,9 +353,6 @@ function RunInside({ entry }: { entry: Entry }) {
     </>
   );
 }
-
-const usual = ({ p50, p90 }: Json) =>
-  `(usual ${duration(p50)}${duration(p90) === duration(p50) ? "" : ` to ${duration(p90)}`})`;
 
 function BatchOf({ entry }: { entry: Entry }) {
   const { batch, inside } = entry;

@@ -1,11 +1,11 @@
 /** What a deployment installs: the image, which the node keeps, and the config drive of the request. */
 import { useLayoutEffect, useState } from "preact/hooks";
+import { MASK } from "../wire/curl";
 import { type Json, withValue } from "../wire/json";
 import { Field, typed } from "./fields";
 import { useChange } from "./form";
 import { FaultBox, useDocument } from "./read";
 
-const MASKED = /\*{6}/;
 const IMAGE = ["image_source", "image_checksum"] as const;
 const GZIP = [0x1f, 0x8b];
 
@@ -14,7 +14,7 @@ function useImages(resourceClass: string | null) {
   const filter = resourceClass ? `&resource_class=${encodeURIComponent(resourceClass)}` : "";
   const { body } = useDocument(`/v1/nodes?fields=instance_info&limit=100${filter}`);
   const found = (body?.nodes ?? []).map((node: Json) => node.instance_info?.image_source);
-  return [...new Set<string>(found.filter((url: unknown) => url && !MASKED.test(String(url))))];
+  return [...new Set<string>(found.filter((url: unknown) => url && !String(url).includes(MASK)))];
 }
 
 /** @returns the config drive of a form, undefined if nothing is typed */

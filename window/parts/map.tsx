@@ -12,10 +12,10 @@ import {
   switchesOf,
 } from "../state/heat";
 import { rackOf } from "../state/machines";
-import { fleet, named, type Node, select, selection, UUIDS_AT_ONCE } from "../state/nodes";
+import { fleet, named, type Node, select, selection } from "../state/nodes";
 import { changeRoute, go, route } from "../state/route";
 import { type Mark } from "../state/squares";
-import { type Fault, oneAtATime, pages } from "../wire/api";
+import { type Fault, oneAtATime, pages, UUIDS_AT_ONCE } from "../wire/api";
 import { Select } from "./fields";
 import { wrong } from "./read";
 import { Sign, Squares } from "./squares";

@@ -4,7 +4,7 @@ import { ENDED } from "../state/batches";
 import { duration, now } from "../state/clock";
 import { causes, markOf, secondsOf, slowest, usualOf, waves } from "../state/members";
 import { changeRoute, href, path, route } from "../state/route";
-import { type Fault, pages, passing, sleep } from "../wire/api";
+import { type Fault, pages, passing, readNodes, sleep } from "../wire/api";
 import { POLL_MS } from "../wire/feed";
 import { type Json } from "../wire/json";
 import { openNext, openSome } from "./bulk";
@@ -185,26 +185,11 @@ function NodeList({ nodes, erasing }: { nodes: Json[]; erasing: boolean }) {
   );
 }
 
-/** As many UUIDs as one request may name. */
-const UUIDS_AT_ONCE = 150;
-
 const NONE_MARKED = new Map<string, Json>();
 
 /** Whether nodes are retired or protected, by their UUIDs; nothing while it is not read. */
 function useMarked(uuids: string[]): Map<string, Json> {
-  const { found } = useReading(
-    async (abort) => {
-      const nodes = new Map<string, Json>();
-      for (let at = 0; at < uuids.length; at += UUIDS_AT_ONCE) {
-        const some = uuids.slice(at, at + UUIDS_AT_ONCE).join();
-        const list = `/v1/nodes?uuid=${some}&fields=uuid,retired,protected`;
-        for await (const page of pages(list, "nodes", abort))
-          for (const node of page) nodes.set(node.uuid, node);
-      }
-      return nodes;
-    },
-    [uuids.join()],
-  );
+  const { found } = useReading((abort) => readNodes(uuids, "retired,protected", abort), [uuids.join()]);
   return found ?? NONE_MARKED; // The list is shown without them.
 }
 

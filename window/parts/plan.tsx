@@ -1,7 +1,7 @@
 /** Dialogs of runs: a verb with its plan first, the options of a retry, a stop. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { STATES } from "../facts";
-import { duration } from "../state/clock";
+import { usualTime } from "../state/clock";
 import { go, path, route } from "../state/route";
 import { ask, monitor } from "../wire/api";
 import { type Json } from "../wire/json";
@@ -242,7 +242,7 @@ function Password({ onChange }: { onChange: (body: Json) => void }) {
 export function Plan({ plan }: { plan: Json }) {
   const goes = STATES[plan.leads_to] ? `leads to ${plan.leads_to}` : "";
   const facts = [
-    usually(plan.seconds, " – "),
+    usualTime(plan.seconds),
     plan.restarts ? many(plan.restarts, "restart") : "",
     plan.ramdisk ? "boots the ramdisk" : "",
     goes,
@@ -272,13 +272,6 @@ export function Plan({ plan }: { plan: Json }) {
   );
 }
 
-/**
- * @param times median and 90th percentile
- * @param between both, unless they are the same
- */
-const usually = (times: Json | null, between: string) =>
-  times && [...new Set([duration(times.p50, true), duration(times.p90, true)])].join(between);
-
 const faultsOf = (plan: Json, at: number) =>
   plan.faults.filter((fault: Json) => new RegExp(`_steps/${at}(/|$)`).test(fault.path ?? ""));
 
@@ -306,9 +299,10 @@ function PlanStep({ step, faults }: { step: Json; faults: Json[] }) {
     <li>
       <span class="step">{bdi(stepName(step))}</span>
       <span class="small">{BY[step.by] ?? step.by}</span>
+  const times = usualTime(usual, ", 9 of 10 within ");
       <span class={step.destroys?.includes("data") ? "danger" : ""}>{effects.join(", ")}</span>
       <span>{step.restarts ? many(step.restarts, "restart") : ""}</span>
-      <span>{usual ? `usually ${usually(usual, ", 9 of 10 within ")} (${usual.samples} measured)` : ""}</span>
+      <span>{times && `usually ${times} (${usual.samples} measured)`}</span>
       {faults.map((fault) => (
         <PlanFault fault={fault} />
       ))}

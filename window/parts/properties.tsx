@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { path } from "../state/route";
 import { get } from "../wire/api";
-import { secret } from "../wire/curl";
+import { MASK, secret } from "../wire/curl";
 import { type Json, withValue } from "../wire/json";
 import { Field, hiding, typed } from "./fields";
 
@@ -20,7 +20,6 @@ export type Properties = Record<string, Property>;
 
 /** Groups that are open at first; the others are for few machines. */
 const OPEN = ["BMC"];
-const MASK = "******";
 
 /** @returns names of keys in the order of the form, by group */
 export function grouped(properties: Properties): [string, string[]][] {

@@ -1,12 +1,10 @@
 /** What a patch changes, as a list to review; secrets are in neither side. */
 import { path } from "../state/route";
 import { type Answer } from "../wire/api";
-import { withoutSecrets } from "../wire/curl";
+import { MASK, withoutSecrets } from "../wire/curl";
 import { type Json } from "../wire/json";
 import { bdi } from "./text";
 import { type Done } from "./toasts";
-
-const MASK = "******";
 
 /** @returns what stands at a pointer (RFC 6901), undefined if there is nothing */
 const heldAt = (node: Json, pointer: unknown): unknown =>

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { VERBS } from "../facts";
 import { actors } from "../state/actors";
 import { clockTime, dayTime, duration, now, usualTime } from "../state/clock";
-import { type Gantt, ganttOf, type GanttRow, type Span } from "../state/gantt";
+import { type Gantt, ganttOf, type GanttRow, LEAST_USUAL, type Span } from "../state/gantt";
 import { href, path } from "../state/route";
 import { prefs, small } from "../state/settings";
 import { type Json } from "../wire/json";
@@ -83,7 +83,7 @@ function Steps({ run }: { run: Json }) {
 function Step({ row, chart, own, over }: { row: GanttRow; chart: Gantt; own: string; over: boolean }) {
   const { step, seconds, times } = row;
   const state = step.done_in ? "kept" : step.waiver ? "waived" : step.state;
-  const usual = usualTime(step.usual_seconds);
+  const usual = step.usual_seconds?.p90 >= LEAST_USUAL ? usualTime(step.usual_seconds) : "";
   const log = (line: string) => href(`${own}/log`, {}, { line });
   return (
     <li class={state} id={`step-${step.ordinal}`}>

@@ -1,6 +1,7 @@
 /** The settings of a node as a form; the patch that it makes is reviewed before it is sent. */
 import { useState } from "preact/hooks";
 import { path } from "../state/route";
+import { MASK } from "../wire/curl";
 import { type Json } from "../wire/json";
 import { Checkbox, Field, typed } from "./fields";
 import { ActForm, useSend } from "./form";
@@ -10,7 +11,6 @@ import { changed, Review } from "./review";
 import { done } from "./toasts";
 import { many, nameOf } from "./words";
 
-const MASK = "******";
 const PLACEMENT: Record<string, string> = {
   resource_class: "Resource class",
   owner: "Owner",

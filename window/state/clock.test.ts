@@ -34,12 +34,13 @@ test("what is no time is shown as it is", () => {
   expect(absolute("soon", true)).toBe("soon");
 });
 
-test("a usual time is a range, or nothing if it is less than a second", () => {
+test("a usual time is a range, or one time if both ends read the same", () => {
   expect(usualTime(null)).toBe("");
-  expect(usualTime({ p50: 0.01, p90: 0.4 })).toBe("");
+  expect(usualTime({ p50: 0.01, p90: 0.4 })).toBe("<1 s");
   expect(usualTime({ p50: 0.5, p90: 3 })).toBe("<1 s – 3 s");
   expect(usualTime({ p50: 180, p90: 300 })).toBe("3 min – 5 min");
   expect(usualTime({ p50: 61.1, p90: 61.4 })).toBe("1 min 1 s");
+  expect(usualTime({ p50: 60, p90: 90 }, " to ")).toBe("1 min to 1 min 30 s");
 });
 
 test("a time has its date only if that is not known from what is beside it", () => {

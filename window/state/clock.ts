@@ -53,11 +53,12 @@ export function duration(seconds: number | null, exact: boolean = false): string
 
 /**
  * @param times median and 90th percentile
- * @returns both, unless they read the same; "" if they are not known, or less than a second
+ * @param between the words between both
+ * @returns both, or one if they read the same; "" if they are not known
  */
-export function usualTime(times: { p50: number; p90: number } | null): string {
-  if (!times || times.p90 < 1) return "";
-  return [...new Set([duration(times.p50, true), duration(times.p90, true)])].join(" – ");
+export function usualTime(times: { p50: number; p90: number } | null, between: string = " – "): string {
+  if (!times) return "";
+  return [...new Set([duration(times.p50, true), duration(times.p90, true)])].join(between);
 }
 
 /** @returns seconds since then; 0 without a time */

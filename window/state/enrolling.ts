@@ -1,6 +1,6 @@
 /** A table of machines that are enrolled: created, checked, and taken further, some at a time. */
 import { signal, type Signal } from "@preact/signals";
-import { answered, Fault, get, keeper, passing, type sendChange, sleep } from "../wire/api";
+import { answered, Fault, get, keeper, passing, type sendChange, sleep, UUIDS_AT_ONCE } from "../wire/api";
 import { type Json } from "../wire/json";
 import { type Check, examine, flat, isThere, ofBmc, patchOf, requestOf, setPorts, whenFree } from "./machine";
 import { path } from "./route";
@@ -61,8 +61,6 @@ export interface Way {
 
 const PAUSE_MS = 1000;
 const AT_ONCE = 8;
-/** UUIDs of one request. */
-const UUIDS_AT_ONCE = 150;
 const STATES = "uuid,provision_state,target_provision_state,last_error,power_state";
 const RANK: Record<string, number> = { enroll: 0, "clean failed": 0.5, available: 2 };
 const rank = (state: string) => RANK[state] ?? 1;

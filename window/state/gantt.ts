@@ -46,8 +46,8 @@ const ROOM = 1.25;
 const LONGEST_AXIS = 2;
 /** A bar that can be seen, in percent. */
 const LEAST_BAR = 0.5;
-/** Ratios to a shorter usual time say nothing. */
-const LEAST_USUAL = 1;
+/** The 90th percentile of the shortest usual time, in seconds, to which a duration is compared. */
+export const LEAST_USUAL = 1;
 const OVER = 1.5;
 
 const isOpen = (step: Json) => !step.ended_at && (step.state === "running" || step.state === "waiting");

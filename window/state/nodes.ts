@@ -1,7 +1,7 @@
 /** All nodes that the caller may see, kept up to date by the feed of events. */
 import { signal, type Signal } from "@preact/signals";
 import { STATES } from "../facts";
-import { get, pages, passing } from "../wire/api";
+import { get, pages, passing, UUIDS_AT_ONCE } from "../wire/api";
 import { Feed, type FeedEvent, followFrom } from "../wire/feed";
 import { readOpenBatches } from "./batches";
 import { changeRoute, route } from "./route";
@@ -32,8 +32,6 @@ const FIELDS = [
 const PAGE = 1000;
 /** More nodes than this are not held. */
 const MOST_NODES = 20000;
-/** As many UUIDs as one request may name. */
-export const UUIDS_AT_ONCE = 150;
 const AGAIN_MS = 1000;
 const LATE_MS = 50;
 const TRY_AGAIN_MS = 5000;

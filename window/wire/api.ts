@@ -6,6 +6,9 @@ import { askLogin, loginHeader, loginTurn, loginWanted } from "./login";
 
 const LONGEST_SENTENCE = 500;
 
+/** As many UUIDs as one request may name. */
+export const UUIDS_AT_ONCE = 150;
+
 /** A request that did not succeed: what the API said, or why there was no answer. */
 export class Fault extends Error {
   status = 0;
@@ -247,6 +250,20 @@ export async function* pages(path: string, key: string, abort?: AbortSignal): As
     yield body[key];
     next = body.next && local(body.next);
   }
+}
+
+/**
+ * @param fields of the nodes, beside their UUIDs
+ * @returns nodes by their UUIDs, without those that are gone
+ */
+export async function readNodes(uuids: string[], fields: string, abort?: AbortSignal) {
+  const nodes = new Map<string, any>();
+  for (let at = 0; at < uuids.length; at += UUIDS_AT_ONCE) {
+    const some = uuids.slice(at, at + UUIDS_AT_ONCE).join();
+    for await (const page of pages(`/v1/nodes?uuid=${some}&fields=uuid,${fields}`, "nodes", abort))
+      for (const node of page) nodes.set(node.uuid, node);
+  }
+  return nodes;
 }
 
 /**

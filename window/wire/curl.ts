@@ -3,6 +3,9 @@ import { SECRET_KEY, URL_LOGIN } from "../facts";
 import { ROOT } from "./away";
 import { loginHeader } from "./login";
 
+/** Stands for a secret, in answers of the API as on the page. */
+export const MASK = "******";
+
 /** Names of fields whose values are secrets. */
 export const secret = new RegExp(SECRET_KEY, "i");
 /** Further ones, by their place. */
