@@ -87,7 +87,7 @@ def test_record_without_a_signature_and_a_node_that_is_gone_are_told_in_words(
     expect(table.locator(".result.failed")).to_have_text(["▲ failed", "✗ NOT signed"])
     table.get_by_role("link", name="show").click()
     expect(page.locator("p.says")).to_contain_text("The erasure of proof-2 FAILED")
-    expect(page.get_by_text("nobody can prove")).to_be_visible()
+    expect(page.get_by_text("cannot be detected")).to_be_visible()
     expect(page.get_by_text(CHECKED)).to_have_count(0)
     cold(page, live, "/v1/erasures?node=no-such-node")
     expect(page.get_by_role("status").first).to_contain_text("There is no such node")
@@ -189,9 +189,9 @@ def test_record_has_who_asked_its_batch_its_tools_and_its_neighbours(
     page.emulate_media(media="screen")
     page.locator(".facts").last.get_by_role("link").first.click()
     expect(page).to_have_url(re.compile(f"/v1/erasures/{oldest['uuid']}$"), timeout=60_000)
-    expect(page.locator(".facts").last).to_contain_text("none, it is the first of this node")
+    expect(page.locator(".facts").last).to_contain_text("none, this is the first of the node")
     page.locator(".facts").last.get_by_role("link").first.click()
-    expect(page.locator(".facts").last).to_contain_text("none, it is the newest of this node")
+    expect(page.locator(".facts").last).to_contain_text("none, this is the newest of the node")
 
 
 FORBIDDEN = """

@@ -324,7 +324,7 @@ PAGES = {
   - heading "Erasure record" [level=1]
   - status: /signature checked in this browser/
   - paragraph: /1 disk of look-1 erased/
-  - paragraph: /evidence of what the ramdisk did, and no certificate/
+  - paragraph: /evidence of what the ramdisk did. It is not a certificate/
   - term: Machine
   - definition:
     - link "look-1"

@@ -1,8 +1,7 @@
-/** One erasure record: what it says, whether it is what was signed, and its proof as a file. For print, too. */
+/** The page of an erasure record: its content, the check of its signature, its proof as a file. It is made for print. */
 import { Facts, List, Skeleton, Tree, useDocument, wrong } from "../parts/read";
 import { useReading } from "../parts/reading";
 import { bdi, link, nodeLink, Result, wholeStamp } from "../parts/text";
-import { Curl } from "../parts/toasts";
 import { many, nameOf, stepName, verb, visible } from "../parts/words";
 import { path } from "../state/route";
 import { curl } from "../wire/curl";
@@ -10,12 +9,12 @@ import { type Json } from "../wire/json";
 import { check, type Proof, readProof, type Verdict, zip } from "../wire/proof";
 import { readBatchOf } from "../parts/history";
 
-/** @param record of a record @returns a sentence */
-function summary({ result, disks, not_erased: left, not_known: why, error, level, node }: Json): string {
-  const all = `${many(disks.length + left.length, "disk")} of ${nameOf(node)}`;
+/** @returns the result of a record as a sentence */
+function summary({ result, disks, not_erased: kept, not_known: unknown, error, level, node }: Json): string {
+  const all = `${many(disks.length + kept.length, "disk")} of ${nameOf(node)}`;
   if (result === "complete") return `${all} erased, at the level ${level}.`;
-  if (result === "partial") return `${left.length} of ${all} NOT erased.`;
-  const reason = error ?? why;
+  if (result === "partial") return `${kept.length} of ${all} NOT erased.`;
+  const reason = error ?? unknown;
   return `The erasure of ${nameOf(node)} ${result === "failed" ? "FAILED" : "is NOT KNOWN"}${reason ? `: ${reason}` : ""}.`;
 }
 
@@ -42,7 +41,7 @@ export function RecordPage({ uuid }: { uuid: string }) {
   );
 }
 
-/** What the browser says of the signature, before all that the record says. */
+/** The result of the check by the browser. It stands above the content of the record. */
 function Signature({ verdict, name }: { verdict: Verdict; name: string }) {
   if (verdict.result === "good")
     return (
@@ -62,14 +61,13 @@ function Signature({ verdict, name }: { verdict: Verdict; name: string }) {
   if (verdict.result === "unsigned")
     return (
       <p>
-        <span class="result failed">✗ NOT signed</span> (no <code>[conductor]evidence_key_file</code>), so
-        nobody can prove that it was not changed.
+        <span class="result failed">✗ NOT signed</span> (no <code>[conductor]evidence_key_file</code>), so a
+        later change of the record cannot be detected.
       </p>
     );
   return (
     <p role="status">
-      <span class="result unknown">? signature not checked here</span>. {verdict.why} The lines below check
-      it.
+      <span class="result unknown">? signature not checked here</span>. {verdict.why} Use the lines below.
     </p>
   );
 }
@@ -77,8 +75,8 @@ function Signature({ verdict, name }: { verdict: Verdict; name: string }) {
 function Record({ uuid, proof, verdict }: Checked & { uuid: string }) {
   const { record } = proof;
   const { run, step, node, issuer, ramdisk } = record;
-  const [disks, left] = [record.disks, record.not_erased].map(listed) as [Json[], Json[]];
-  const rest = (
+  const [disks, kept] = [record.disks, record.not_erased].map(listOf) as [Json[], Json[]];
+  const proofs = (
     <>
       <Proofs uuid={uuid} proof={proof} />
       <details>
@@ -87,11 +85,11 @@ function Record({ uuid, proof, verdict }: Checked & { uuid: string }) {
       </details>
     </>
   );
-  // What it says is worth nothing, and may be anything.
+  // The content of a refused record is not trusted, and may have any form.
   if (verdict.result === "refused" || !node?.uuid || !run || !step)
     return (
       <>
-        <Signature verdict={verdict} name="" /> {rest}
+        <Signature verdict={verdict} name="" /> {proofs}
       </>
     );
   const machine = [node.manufacturer, node.model, node.serial && `serial number ${node.serial}`].filter(
@@ -101,9 +99,9 @@ function Record({ uuid, proof, verdict }: Checked & { uuid: string }) {
     <>
       <Signature verdict={verdict} name={issuer?.key ?? ""} />
       <p class="says">
-        <Result result={record.result} /> {bdi(summary({ ...record, disks, not_erased: left }))}
+        <Result result={record.result} /> {bdi(summary({ ...record, disks, not_erased: kept }))}
       </p>
-      <p>This is evidence of what the ramdisk did, and no certificate.</p>
+      <p>This is evidence of what the ramdisk did. It is not a certificate.</p>
       <Facts
         of={[
           [
@@ -130,57 +128,61 @@ function Record({ uuid, proof, verdict }: Checked & { uuid: string }) {
         ]}
       />
       <Chain record={record} sha256={verdict.sha256} />
-      <Disks disks={[...disks, ...left]} />
-      {rest}
+      <Disks disks={[...disks, ...kept]} />
+      {proofs}
     </>
   );
 }
 
-const listed = (value: unknown) => (Array.isArray(value) ? value : []);
+const listOf = (value: unknown) => (Array.isArray(value) ? value : []);
 
-/** The batch in which its run was begun. */
+/** The batch that began the run of a record. */
 function BatchOf({ record: { run, step, issued_at: at } }: { record: Json }) {
-  const then = { since: step.started_at ?? at, before: at };
-  const { found: batch } = useReading((abort) => readBatchOf(run, then, abort), [run.uuid]);
+  const period = { since: step.started_at ?? at, before: at };
+  const { found: batch } = useReading((abort) => readBatchOf(run, period, abort), [run.uuid]);
   if (batch === undefined) return <>not read</>;
-  return batch ? link(path("batches", batch.uuid), batch.name ?? "batch") : <>none is known</>;
+  return batch ? link(path("batches", batch.uuid), batch.name ?? "batch") : <>no batch is known</>;
 }
 
 /**
- * The record before one, and whether its chain holds, as `baremetal erasure verify` says it.
+ * The record before one, and whether the chain holds, by the rules of `baremetal erasure verify`.
  * @param records of its node, the newest first
- * @param whole there are no older ones
+ * @param complete the list contains the oldest record
  */
 export function chainOf(
   { uuid, previous }: Json,
   records: Json[],
-  whole: boolean,
-): { before?: Json; says: string; broken: boolean } {
+  complete: boolean,
+): { before?: Json; text: string; broken: boolean } {
   const at = records.findIndex((other) => other.uuid === uuid);
   if (at < 0)
-    return whole
-      ? { says: "NOT KNOWN: the list of this node does not have this record", broken: true }
-      : { says: "not read: there are too many newer records", broken: false };
+    return complete
+      ? { text: "NOT KNOWN: the list of this node does not have this record", broken: true }
+      : { text: "not read: there are too many newer records", broken: false };
   const before = records[at + 1];
-  const missing = { says: `MISSING, or of another project's time: SHA-256 ${plain(previous)}`, broken: true };
-  if (!before && !whole) return { says: "not read", broken: false };
-  if (!before) return previous ? missing : { says: "none, it is the first of this node", broken: false };
-  if (!previous) return { before, says: "NOT NAMED by this record, and there is one", broken: true };
-  return plain(previous) === before.sha256 ? { before, says: "", broken: false } : { before, ...missing };
+  const missing = {
+    text: `MISSING, or of another project's time: SHA-256 ${digestIn(previous)}`,
+    broken: true,
+  };
+  if (!before && !complete) return { text: "not read", broken: false };
+  if (!before) return previous ? missing : { text: "none, this is the first of the node", broken: false };
+  if (!previous) return { before, text: "NOT NAMED by this record, although it exists", broken: true };
+  return digestIn(previous) === before.sha256 ? { before, text: "", broken: false } : { before, ...missing };
 }
 
-const plain = (hash: unknown) => String(hash ?? "").replace("sha256:", "");
+/** @param previous as a record names the one before it: `sha256:` and the digest */
+const digestIn = (previous: unknown) => String(previous ?? "").replace("sha256:", "");
 
-/** The records of this node before and after it, and whether the chain holds. */
+/** The records of the node before and after this one, and whether the chain holds. */
 function Chain({ record, sha256 }: { record: Json; sha256: string }) {
   const list = `/v1/erasures?${new URLSearchParams({ node: record.node.uuid, limit: "1000" })}`;
   const { body, fault } = useDocument(list);
   if (!body) return wrong(fault, list) ?? <Facts of={[["Record before", "not read"]]} />;
   const records: Json[] = body.erasures;
   const at = records.findIndex(({ uuid }) => uuid === record.uuid);
-  const { before, says, broken } = chainOf(record, records, !body.next);
+  const { before, text, broken } = chainOf(record, records, !body.next);
   const after = records[at - 1];
-  const one = (other: Json) => (
+  const recordLink = (other: Json) => (
     <>
       {link(path("erasures", other.uuid), other.result)} {wholeStamp(other.at)}
     </>
@@ -191,10 +193,13 @@ function Chain({ record, sha256 }: { record: Json; sha256: string }) {
         [
           "Record before",
           <>
-            {broken ? <strong class="danger">{bdi(says)}</strong> : says} {before && one(before)}
+            {broken ? <strong class="danger">{bdi(text)}</strong> : text} {before && recordLink(before)}
           </>,
         ],
-        ["Record after", after ? one(after) : at === 0 ? "none, it is the newest of this node" : null],
+        [
+          "Record after",
+          after ? recordLink(after) : at === 0 ? "none, this is the newest of the node" : null,
+        ],
         [
           "The list",
           sha256 && records[at] && records[at].sha256 !== sha256 ? (
@@ -217,7 +222,7 @@ const Disks = ({ disks }: { disks: Json[] }) =>
         <Result result={disk.result} />,
         disk.level,
         disk.method,
-        listed(disk.tools).map((tool: Json) => (
+        listOf(disk.tools).map((tool: Json) => (
           <p>
             {bdi([tool.name, tool.version].filter(Boolean).join(" "))}:{" "}
             <code>{bdi([tool.command].flat().join(" "))}</code>
@@ -229,36 +234,33 @@ const Disks = ({ disks }: { disks: Json[] }) =>
     />
   );
 
-/** The files that prove the record without the service, as one, and the lines that check them. */
+/** The files that prove the record without the service, as one archive, and shell commands that check them. */
 function Proofs({ uuid, proof: { record, bytes, signature, pem } }: { uuid: string; proof: Proof }) {
   const own = path("erasures", uuid);
   const key = record.issuer?.key;
   const name = `erasure-${uuid.slice(0, 8)}`;
-  const files = [
-    [`${name}.json`, own],
+  const [json, sig, keyFile] = [`${name}.json`, `${name}.sig`, "evidence-key.pem"];
+  const verify = `openssl pkeyutl -verify -pubin -inkey ${keyFile} -rawin -in ${json} -sigfile ${sig}`;
+  const encoded = (text: string | null) => (text === null ? null : new TextEncoder().encode(text));
+  const files: { file: string; from?: string; content: Uint8Array | null }[] = [
+    { file: json, from: own, content: bytes },
     ...(key
       ? [
-          [`${name}.sig`, `${own}/signature`],
-          ["evidence-key.pem", path("erasures", "keys", String(key))],
+          { file: sig, from: `${own}/signature`, content: signature },
+          { file: keyFile, from: path("erasures", "keys", String(key)), content: encoded(pem) },
+          { file: "check.txt", content: encoded(`${verify}\n`) },
         ]
       : []),
-  ] as [string, string][];
-  const lines = files.flatMap(([file, from]) => curl("GET", from, { file }).split("\n"));
-  const verify = `openssl pkeyutl -verify -pubin -inkey evidence-key.pem -rawin -in ${name}.json -sigfile ${name}.sig`;
-  const contents: [string, Uint8Array | null][] = [
-    [`${name}.json`, bytes],
-    [`${name}.sig`, signature],
-    ["evidence-key.pem", pem === null ? null : new TextEncoder().encode(pem)],
-    ["check.txt", key ? new TextEncoder().encode(`${verify}\n`) : null],
   ];
-  const packed = () => zip(contents.filter((file): file is [string, Uint8Array] => file[1] !== null));
+  const lines = files.flatMap(({ file, from }) => (from ? curl("GET", from, { file }).split("\n") : []));
+  const archive = () =>
+    zip(files.flatMap(({ file, content }) => (content ? [[file, content] as [string, Uint8Array]] : [])));
   return (
     <>
       <h2>Check it</h2>
       <div class="actions">
-        <button onClick={() => save(packed(), `${name}.zip`)}>Download {name}.zip</button>
+        <button onClick={() => save(archive(), `${name}.zip`)}>Download {name}.zip</button>
         <button onClick={() => print()}>Print</button>
-        <Curl path={own} />
       </div>
       {key && (
         <>

@@ -33,21 +33,40 @@ import { many, visible } from "./words";
 
 const LONGEST_HEAD = 40;
 
-/** A table as it was read, and what its columns are. */
+/** A table as it was read, with the field of each column. */
 interface Sheet {
   rows: string[][];
   /** whether the first row has the names of the columns */
   head: boolean;
+  /** whether the user has said so */
+  headChosen: boolean;
   columns: string[];
 }
 
 const bodyOf = ({ rows, head }: Sheet) => (head ? rows.slice(1) : rows);
 
-/** @returns the table with columns by their names, or by their values */
-function sheetOf(rows: string[][], fields: Kind[], head = hasHead(rows, fields)): Sheet {
+/**
+ * Find the field of each column by the name of the column, or by its values.
+ * @param chosenHead what the user has said of the first row
+ */
+function sheetOf(rows: string[][], fields: Kind[], chosenHead?: boolean): Sheet {
+  const head = chosenHead ?? hasHead(rows, fields);
   const columns = guess(head ? (rows[0] ?? []) : null, head ? rows.slice(1) : rows, fields);
-  return { rows, head, columns };
+  return { rows, head, headChosen: chosenHead !== undefined, columns };
 }
+
+/** How many rows of a stage there are, in this order. */
+const STAGES: [Machine["stage"], string][] = [
+  ["ready", "ready"],
+  ["wrong", "to correct"],
+  ["left", "left out"],
+  ["waiting", "waiting"],
+  ["busy", "under way"],
+  ["cleaning", "cleaning"],
+  ["done", "done"],
+  ["failed", "failed"],
+  ["discarded", "discarded"],
+];
 
 const mapped = (all: Json, to: (value: any, name: string) => unknown): Json =>
   Object.fromEntries(Object.entries(all).map(([name, value]) => [name, to(value, name)]));
@@ -59,15 +78,16 @@ export function Machines() {
   const [goal, setGoal] = useState<Goal>("enroll");
   const [sheet, setSheet] = useState(null as Sheet | null);
   const [fault, setFault] = useState("");
-  const [known, setKnown] = useState("reading" as "reading" | "read" | Fault);
-  /** How many machines the user has confirmed to erase. */
-  const [sure, setSure] = useState(0);
+  /** The list of the machines that exist already. */
+  const [existing, setExisting] = useState("reading" as "reading" | "read" | Fault);
+  /** The number of machines to be erased that the user has confirmed. */
+  const [confirmed, setConfirmed] = useState(0);
   const drivers = useDocument("/v1/drivers");
   const names = (drivers.body?.drivers ?? []).map((one: Json) => one.name);
   const driver = chosen || names[0];
   const properties = useDocument(driver ? path("drivers", driver, "properties", "detail") : null);
   const fields = useMemo(() => fieldsOf(properties.body ?? {}), [properties.body]);
-  // Rows may have what is missing here.
+  // A row may have the value that is missing here.
   const common = useMemo(
     () => mapped(properties.body ?? {}, (one) => ({ ...one, required: false })),
     [properties.body],
@@ -102,8 +122,8 @@ export function Machines() {
   useEffect(() => {
     const abort = new AbortController();
     readKnown(abort.signal).then(
-      (found) => (work.judge(undefined, found), setKnown("read")),
-      (error) => abort.signal.aborted || setKnown(error),
+      (found) => (work.judge(undefined, found), setExisting("read")),
+      (error) => abort.signal.aborted || setExisting(error),
     );
     return () => (abort.abort(), work.stop());
   }, []);
@@ -116,8 +136,9 @@ export function Machines() {
     work.load(rows, (values) => goalOf(values.goal ?? "") ?? goal, next.head ? 1 : 0);
     work.judge(way);
   };
-  const read = (text: string) => {
+  const read = async (source: string | File) => {
     try {
+      const text = typeof source === "string" ? source : textOf(new Uint8Array(await source.arrayBuffer()));
       const rows = cells(text);
       setFault(rows.length ? "" : "The table is empty.");
       if (rows.length) show(sheetOf(rows, fields));
@@ -127,36 +148,39 @@ export function Machines() {
   };
   // Another driver has other columns.
   useEffect(() => {
-    if (sheet && properties.body) show(sheetOf(sheet.rows, fields, sheet.head || undefined));
+    if (!sheet || !properties.body) return;
+    const { rows, head, headChosen } = sheet;
+    show(sheetOf(rows, fields, headChosen ? head : undefined));
   }, [fields]);
 
-  const count = (...stages: Machine["stage"][]) =>
-    rows.filter((row) => stages.includes(row.value.stage)).length;
+  const count = (stage: Machine["stage"]) => rows.filter((row) => row.value.stage === stage).length;
   const ready = rows.filter((row) => row.value.stage === "ready");
   const started = rows.some((row) => row.value.tried || row.value.stage === "waiting");
   const erased = ready.filter((row) => row.value.goal === "available").length;
-  useEffect(() => setSure(0), [erased]);
-  const waits = known === "reading" || !properties.body;
+  useEffect(() => setConfirmed(0), [erased]);
+  const reading = existing === "reading" || !properties.body;
+  // Rows that have begun, and none that could begin now: there is nothing to send.
+  const idle = !rows.length || (started && !ready.length);
   const act = {
     title: "Enroll many machines",
     fault: drivers.fault ?? properties.fault,
     button: `Enroll ${many(ready.length, "machine")}`,
-    ready: ready.length > 0 && !waits && (!erased || sure === erased),
-    send: rows.length && !(started && !ready.length) ? () => (setSure(0), work.start()) : undefined,
+    ready: ready.length > 0 && !reading && (!erased || confirmed === erased),
+    send: idle ? undefined : () => (setConfirmed(0), work.start()),
     more: !sheet && (
       <button type="button" onClick={openEnroll}>
         One machine…
       </button>
     ),
   };
-  const aimAll = (next: Goal) => {
+  const setGoalOfAll = (next: Goal) => {
     setGoal(next);
     for (const row of rows) work.aim(row, next);
   };
   return (
     <ActForm {...act}>
       <div class="machines">
-        {!sheet && <Source onText={read} fields={fields} />}
+        {!sheet && <Source onTable={(source) => void read(source)} fields={fields} />}
         <div class="form-grid">
           <Select
             label="Driver of all"
@@ -164,7 +188,7 @@ export function Machines() {
             onChange={(next) => (setChosen(next), setInfo({}))}
             choices={started ? [driver] : names}
           />
-          <Select label="How far" value={goal} onChange={aimAll as any} choices={GOALS} />
+          <Select label="How far" value={goal} onChange={setGoalOfAll as any} choices={GOALS} />
         </div>
         {fault && (
           <p class="wrong" role="alert">
@@ -173,42 +197,34 @@ export function Machines() {
         )}
         {properties.body && (
           <details>
-            <summary>The same for all machines{started && " that are begun from now on"}</summary>
+            <summary>The same for all machines{started && " that have not begun"}</summary>
             <PropertyFields properties={common} info={info} onInput={setInfo} open={[]} />
           </details>
         )}
         {sheet && (
           <>
             <Columns sheet={sheet} fields={fields} fixed={started} onChange={show} />
-            {known === "reading" && <p role="status">The machines that exist are read.</p>}
-            {typeof known === "object" && (
-              <p class="wrong">Which machines exist could not be read: {bdi(known.message)}</p>
+            {existing === "reading" && <p role="status">Reading the machines that exist already.</p>}
+            {typeof existing === "object" && (
+              <p class="wrong">
+                The machines that exist already could not be read, so their rows are not marked:{" "}
+                {bdi(existing.message)}
+              </p>
             )}
             <Rows work={work} rows={rows} fields={fields} columns={sheet.columns} />
             <p role="status">
-              {[
-                [count("ready"), "ready"],
-                [count("wrong"), "to correct"],
-                [count("left"), "left out"],
-                [count("waiting"), "waiting"],
-                [count("busy"), "under way"],
-                [count("cleaning"), "cleaning"],
-                [count("done"), "done"],
-                [count("failed"), "failed"],
-                [count("discarded"), "discarded"],
-              ]
+              {STAGES.map(([stage, word]) => [count(stage), word] as const)
                 .filter(([number]) => number)
-                .map(([number, word]) => `${number} ${word}`)
+                .map((counted) => counted.join(" "))
                 .join(", ")}
             </p>
             {started ? (
               <p class="small">
-                Nodes that are created stay when this page closes, those that are not done in the state
-                enroll. Machines that wait are not begun. The table and its passwords are in the memory of
-                this page alone.
+                When this page closes, created nodes stay: those that are not done stay in the state enroll.
+                Waiting rows do not begin. The table and its passwords are only in the memory of this page.
               </p>
             ) : (
-              <p class="small">Nothing is created yet. The table is in the memory of this page alone.</p>
+              <p class="small">Nothing is created yet. The table is only in the memory of this page.</p>
             )}
             {erased > 0 && (
               <Confirm
@@ -218,7 +234,7 @@ export function Machines() {
                 what={NUMBER}
                 does="cleans, and so erases, the disks of"
                 on={many(erased, "machine")}
-                onSure={(yes) => setSure(yes ? erased : 0)}
+                onSure={(sure) => setConfirmed(sure ? erased : 0)}
               />
             )}
           </>
@@ -239,7 +255,7 @@ function Leaving() {
   };
   return (
     <div class="wrong" role="alert">
-      <p>Rows that are not done are lost with this table, and nothing more is sent for them.</p>
+      <p>Some rows are not done. If you close the table, they are lost, and no further request is sent.</p>
       <p class="actions">
         <button type="button" ref={stay} onClick={keep}>
           Keep the table
@@ -274,24 +290,21 @@ function useLeaving(work: Enrolling) {
   }, []);
 }
 
-/** Where a table comes from. What is pasted or dropped is read at once and never shown as it is. */
-function Source({ onText, fields }: { onText: (text: string) => void; fields: Kind[] }) {
+/** The fields for a new table. Pasted and dropped tables are read at once and never shown, for their passwords. */
+function Source({ onTable, fields }: { onTable: (source: string | File) => void; fields: Kind[] }) {
   const area = useRef(null as HTMLTextAreaElement | null);
-  const [some, setSome] = useState(false);
-  const take = async (data: DataTransfer | null) => {
-    const [file] = data?.files ?? [];
-    onText(file ? textOf(new Uint8Array(await file.arrayBuffer())) : (data?.getData("text/plain") ?? ""));
-  };
+  const [typedIn, setTypedIn] = useState(false);
   const onTransfer = (data: DataTransfer | null, event: Event) => {
     event.preventDefault();
-    void take(data);
+    onTable(data?.files[0] ?? data?.getData("text/plain") ?? "");
   };
-  const press = () => {
+  const readTyped = () => {
     const text = area.current?.value ?? "";
     if (area.current) area.current.value = "";
-    setSome(false);
-    onText(text);
+    setTypedIn(false);
+    onTable(text);
   };
+  const named = fields.filter(({ required, secret }) => required || secret).map(({ name }) => name);
   return (
     <>
       <label class="block">
@@ -304,12 +317,12 @@ function Source({ onText, fields }: { onText: (text: string) => void; fields: Ki
           placeholder="Paste them here"
           onPaste={(event) => onTransfer(event.clipboardData, event)}
           onDrop={(event) => onTransfer(event.dataTransfer, event)}
-          onInput={typed((text) => setSome(!!text.trim()))}
+          onInput={typed((text) => setTypedIn(!!text.trim()))}
         />
       </label>
       <p class="actions">
-        {some && (
-          <button type="button" onClick={press}>
+        {typedIn && (
+          <button type="button" onClick={readTyped}>
             Read the table
           </button>
         )}
@@ -318,23 +331,18 @@ function Source({ onText, fields }: { onText: (text: string) => void; fields: Ki
           <input
             type="file"
             accept=".csv,.tsv,.txt,text/csv,text/plain"
-            onChange={({ currentTarget: { files } }) => void take({ files } as unknown as DataTransfer)}
+            onChange={({ currentTarget: { files } }) => files?.[0] && onTable(files[0])}
           />
         </label>
       </p>
       <p class="small">
-        The first row may have names of columns, such as{" "}
-        {[
-          "name",
-          ...fields.filter(({ required, secret: hidden }) => required || hidden).map(({ name }) => name),
-        ].join(", ")}
-        , MAC, class.
+        The first row may name the columns, such as {["name", ...named, "MAC", "class"].join(", ")}.
       </p>
     </>
   );
 }
 
-/** What each column of the table is. */
+/** The field of each column of the table. */
 function Columns({
   sheet,
   fields,
@@ -348,11 +356,11 @@ function Columns({
 }) {
   const { columns, head, rows } = sheet;
   const choose = (at: number, name: string) => {
-    // A field has one column.
+    // Only one column can have a field.
     const others = columns.map((other) => (other === name ? "" : other));
     onChange({ ...sheet, columns: others.with(at, name) });
   };
-  // A machine that the user calls a head may have a password anywhere.
+  // A first row that only the user takes for names may contain a password, so it is not shown.
   const named = head && hasHead(rows, fields);
   const title = (at: number) => {
     const name = named ? visible(rows[0]?.[at] ?? "").slice(0, LONGEST_HEAD) : "";
