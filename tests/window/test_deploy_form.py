@@ -87,3 +87,43 @@ def test_deploy_requires_a_saved_image(page: sync_api.Page, live: service.Servic
     found = live.get("/v1/nodes/drive-3")
     assert found["provision_state"] == "available"
     assert found["instance_info"] == {"image_source": f"{IMAGE}.new"}
+
+
+def test_name_that_is_typed_after_the_image_was_saved_stays(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    uuid = live.create("drive-4")
+    for target, reached in (("manage", "manageable"), ("provide", "available")):
+        live.provision("drive-4", target, reached)
+    held: list[sync_api.Route] = []
+    saved: list[str] = []
+
+    def hold_back(route: sync_api.Route) -> None:
+        # The node with the new image is read late.
+        if saved and not held:
+            held.append(route)
+            return
+        if route.request.method == "PATCH":
+            saved.append(route.request.url)
+        route.continue_()
+
+    page.goto(to(live, "/v1/nodes/drive-4"))
+    press(page, "Deploy…")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Image", exact=True).fill(IMAGE)
+    page.route(f"**/v1/nodes/{uuid}", hold_back)
+    save = dialog.get_by_role("button", name="Save the image")
+    with page.expect_response(lambda one: one.request.method == "PATCH"):
+        save.click()
+    service.until(lambda: page.evaluate("() => 1") and held, "the node to be read again")
+    expect(save).to_be_disabled()
+    expect(dialog).to_contain_text("Save the image first.")
+    plans: list[str] = []
+    page.on("request", lambda one: one.url.endswith("/plan") and plans.append(one.url))
+    held[0].continue_()
+    name = dialog.get_by_label("Type the name of the node")
+    name.fill("drive-4")
+    page.wait_for_timeout(3000)  # longer than the dialog waits before it reads the node again
+    expect(name).to_have_value("drive-4")
+    expect(dialog.get_by_role("button", name="Deploy drive-4")).to_be_enabled()
+    assert len(plans) == 1

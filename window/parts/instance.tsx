@@ -56,6 +56,8 @@ export function Instance({
   const known: Json = node.instance_info ?? {};
   const [image, setImage] = useState({} as Json);
   const [drive, setDrive] = useState({} as Json);
+  /** The version of the node that a saved image has replaced. */
+  const [saved, setSaved] = useState("");
   const { busy, fault, change: send } = useChange();
   const images = useImages(node.resource_class);
   const change = (part: Json) => {
@@ -73,8 +75,9 @@ export function Instance({
         ? { op: "add", path: `/instance_info/${name}`, value: image[name] }
         : { op: "remove", path: `/instance_info/${name}` },
     );
+    // What is typed stays until the node is read again: else its old image would be planned for a moment.
     void send({ method: "PATCH", path: own, body: patch, tag }, () => {
-      setImage({});
+      setSaved(tag);
       reload();
     });
   };
@@ -104,7 +107,7 @@ export function Instance({
         ))}
       </datalist>
       {unsaved && (
-        <button type="button" disabled={busy} onClick={save}>
+        <button type="button" disabled={busy || saved === tag} onClick={save}>
           Save the image
         </button>
       )}

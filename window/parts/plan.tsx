@@ -150,7 +150,11 @@ function usePlan(node: Json, body: Json | null) {
   const [turn, setTurn] = useState(0);
   const text = body ? JSON.stringify(body) : "";
   useEffect(() => {
-    if (!text) return undefined;
+    if (!text) {
+      // A plan that was made before is not that of the same request later: its node may have changed.
+      setState((old: any) => ({ ...none, count: old.count }));
+      return undefined;
+    }
     const abort = new AbortController();
     const timer = setTimeout(() => {
       ask("POST", path("nodes", node.uuid, "plan"), {
@@ -295,11 +299,11 @@ const BY: Record<string, string> = { bmc: "through the BMC", agent: "in the ramd
 function PlanStep({ step, faults }: { step: Json; faults: Json[] }) {
   const effects = step.destroys === null ? ["effects unknown"] : step.destroys.map(word);
   const usual = step.usual_seconds;
+  const times = usualTime(usual, ", 9 of 10 within ");
   return (
     <li>
       <span class="step">{bdi(stepName(step))}</span>
       <span class="small">{BY[step.by] ?? step.by}</span>
-  const times = usualTime(usual, ", 9 of 10 within ");
       <span class={step.destroys?.includes("data") ? "danger" : ""}>{effects.join(", ")}</span>
       <span>{step.restarts ? many(step.restarts, "restart") : ""}</span>
       <span>{times && `usually ${times} (${usual.samples} measured)`}</span>
