@@ -205,6 +205,7 @@ def test_copy_that_the_browser_forbids_shows_its_text(
 ) -> None:
     page.add_init_script(FORBIDDEN)
     page.goto(to(live, "/v1/erasures"))
+    page.locator("summary", has_text="curl").click()
     page.get_by_role("button", name="Copy as curl: GET /v1/erasures", exact=True).click()
     shown = page.locator(".live")
     expect(shown).to_contain_text("Copy it yourself: api=")

@@ -245,7 +245,7 @@ def test_sentence_stands_beside_the_button_that_was_pressed(
 ) -> None:
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(to(live, "/v1/nodes"))
-    button = page.get_by_role("button", name="Copy as curl").first
+    button = page.locator("summary", has_text="curl")
     button.click()
     said = page.locator(".live")
     said.get_by_text("Copied.").wait_for()

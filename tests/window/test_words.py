@@ -275,7 +275,7 @@ def test_all_events_that_are_kept_are_shown_once(
     expect(entries.first).to_contain_text(re.compile("Provide.*done"))
     expect(entries).to_have_count(len({one["run"] or one["cursor"] for one in found}))
     expect(entries.last).to_contain_text("Enrolled")
-    copied = page.locator(".filters").get_by_role("button", name="Copy as curl")
+    copied = page.locator(".tools .curl[title*=follow], .tools .curl[title*=since]").first
     expect(copied).to_have_attribute("title", re.compile(r"/v1/events\?node=kept-1&since=0'"))
 
 

@@ -17,7 +17,7 @@ HEAD = """
     - link "Doctor"
     - group: More
   - button "Find…"
-  - button /Copy as curl/
+  - group: ">_ curl"
   - button "Help and shortcuts"
   - button /Theme/
   - link "Settings"
@@ -76,7 +76,6 @@ PAGES = {
   - combobox "Data"
   - button "Map"
   - button "Enroll…"
-  - 'button "Copy as curl: GET /v1/nodes"'
   - group "States":
     - button /all \\d+/ [pressed]
     - button /clean failed \\d+/

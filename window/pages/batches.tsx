@@ -6,7 +6,7 @@ import { Members } from "../parts/members";
 import { openSimple } from "../parts/openers";
 import { COPY, copyOf, DocumentList, LIST_MS, Skeleton, useDocument, wrong } from "../parts/read";
 import { bdi, link, Result, stamp } from "../parts/text";
-import { Curl, pauseBatch, useShown } from "../parts/toasts";
+import { MenuCurl, pauseBatch, useShown } from "../parts/toasts";
 import { batchTitle, expected, HALF, many, POWERS, stepName, verb } from "../parts/words";
 import { actors } from "../state/actors";
 import { budgetOf, ENDED, outcome, pauseOf } from "../state/batches";
@@ -76,7 +76,8 @@ function Batch() {
         <span>
           wave {body.wave + 1} of {body.waves.length}
         </span>
-        <span>{counted(body.counts)}</span> <Curl path={`${own}?wait=50&until=done`} />
+        <span>{counted(body.counts)}</span>
+        <MenuCurl path={`${own}?wait=50&until=done`} label="wait for its end" />
       </header>
       {body.state === "paused" && (
         <p class="says">

@@ -11,7 +11,7 @@ import { Chips, clearFilters, QueryField, total, Views } from "../parts/query";
 import { LIST_MS, wrong } from "../parts/read";
 import { Table } from "../parts/table";
 import { Ago, bdi, filters, Health, link, Marks, nodeAddress, nodeLink, State } from "../parts/text";
-import { copy, Curl } from "../parts/toasts";
+import { copy } from "../parts/toasts";
 import { DATA_STATES, expected, many, nameOf, OVERDUE, stepName, stopOf } from "../parts/words";
 import { openBatches } from "../state/batches";
 import { healthNeed } from "../state/health";
@@ -28,7 +28,7 @@ import {
   selectNone,
   setFilter,
 } from "../state/nodes";
-import { changeRoute, go, href, path, route } from "../state/route";
+import { changeRoute, go, path, route } from "../state/route";
 import { hitText, useSearch, type Hit } from "../state/search";
 import { small } from "../state/settings";
 import { withoutTokens } from "../state/tokens";
@@ -378,7 +378,6 @@ function Filters({ words }: { words: string }) {
         Map
       </button>{" "}
       <button onClick={openEnroll}>Enroll…</button>
-      <Curl path={href("/v1/nodes", query).slice(1)} label="curl of these" />
     </div>
   );
 }

@@ -16,7 +16,7 @@ import {
 } from "../parts/read";
 import { Machine, Timeline } from "../parts/run";
 import { Ago, bdi, nodeAddress, stamp, State } from "../parts/text";
-import { Curl, useShown } from "../parts/toasts";
+import { MenuCurl, useShown } from "../parts/toasts";
 import { tabOf, TABS, type Tab } from "../state/node-tabs";
 import { go, href, path, route } from "../state/route";
 import { get } from "../wire/api";
@@ -78,15 +78,12 @@ export function NodePage() {
   const shown: Shown = { own, parts, node, why: why.body, run, inventory, reload, turn };
   return (
     <>
-      {fault}{" "}
+      {fault}
+      {copies(tab, shown).map((from) => (
+        <MenuCurl key={from} path={from} />
+      ))}
       <Head why={why.body} node={node.body} inventory={inventory.body} own={own} reload={reload}>
-        <Actions
-          why={why.body}
-          node={node.body}
-          reload={reload}
-          log={logOf(own, run.body)}
-          copies={copies(tab, shown)}
-        />
+        <Actions why={why.body} node={node.body} reload={reload} log={logOf(own, run.body)} />
       </Head>
       <Says why={why.body} /> <Tabs own={own} tab={tab} />
       <section aria-label={tab ? TABS[tab] : "Nothing"}>{panel(tab, shown)}</section>
@@ -156,7 +153,7 @@ function Leased({ node, own }: { node: Json; own: string }) {
         <span class="small">
           <Ago at={node.provision_updated_at} />
         </span>
-        {node.power_state && <span class="tag">{bdi(node.power_state)}</span>} <Curl path={own} />
+        {node.power_state && <span class="tag">{bdi(node.power_state)}</span>}
       </header>
       <p class="says">You may see this node, but not why it is in its state, and not its runs.</p>
       <Tree of={withoutLinks(node)} />

@@ -4,7 +4,6 @@ import { show } from "../parts/dialog";
 import { openSimple } from "../parts/openers";
 import { COPY, copyOf, DocumentList, List, LIST_MS, Skeleton, Tree, useDocument, wrong } from "../parts/read";
 import { bdi, link, stamp } from "../parts/text";
-import { Curl } from "../parts/toasts";
 import { nameOf, stepName, wording } from "../parts/words";
 import { href, path, request, route } from "../state/route";
 import { type Answers } from "../wire/documents";
@@ -344,7 +343,7 @@ function Entry({ kind, own }: { kind: Kind; own: string }) {
     <>
       {wrong(fault, own)}
       <header class="node-head">
-        <h1>{bdi(name)}</h1> <Curl path={own} />
+        <h1>{bdi(name)}</h1>
       </header>
       {kind.inputs && (
         <div class="actions" role="group" aria-label={`Acts on this ${word}`}>

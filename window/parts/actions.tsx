@@ -15,7 +15,7 @@ import {
 } from "./openers";
 import { orderOf, Refusable } from "./refusable";
 import { Declare } from "./simple";
-import { copy, Curl } from "./toasts";
+import { copy } from "./toasts";
 import { POWER_ACTS, verb, VERB_HINTS, verbsFrom } from "./words";
 
 /** Something that can be done with a node. */
@@ -32,8 +32,8 @@ const HARMLESS = ["retry", "manage", "unhold"];
 
 type Shown = { why: Json; node: Json | null; reload: () => void };
 
-/** @param props `log`: the address of the log; `copies`: paths of the documents that the page shows */
-export function Actions({ log, copies, ...shown }: Shown & { log: string; copies: string[] }) {
+/** @param props `log`: the address of the log */
+export function Actions({ log, ...shown }: Shown & { log: string }) {
   const { why } = shown;
   const verbs = verbActs(shown);
   const runs = runActs(shown);
@@ -64,9 +64,6 @@ export function Actions({ log, copies, ...shown }: Shown & { log: string; copies
         <button class="quiet" onClick={() => copy(location.href)}>
           copy link
         </button>
-        {copies.map((from) => (
-          <Curl path={from} label={`curl of ${from.split("/")[4]?.replace(/\?.*/, "") ?? "the node"}`} />
-        ))}
       </Menu>
     </div>
   );

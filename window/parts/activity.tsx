@@ -4,7 +4,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { Field, Select, typed } from "./fields";
 import { Skeleton, useDocument, wrong } from "./read";
 import { Ago, bdi, filters, link, nodeLink, Result } from "./text";
-import { Curl } from "./toasts";
+import { MenuCurl } from "./toasts";
 import { batchTitle, many, stepName, sum, verb, visible } from "./words";
 import { type Change, type Entry, history, names, passes } from "../state/activity";
 import { absolute, clockTime, dayOf, duration, minute, now, usualTime } from "../state/clock";
@@ -100,7 +100,7 @@ export function Activity({ node }: { node?: Json }) {
         <button aria-pressed={paused} onClick={() => setPaused(!paused)}>
           Pause
         </button>
-        <Curl path={read.list} />
+        <MenuCurl path={read.list} />
       </div>
       {wrong(read.fault, read.list)}
       {!read.ready ? (

@@ -1,11 +1,11 @@
 /** Acts on the selected nodes: a batch, or one request for each where there is no batch. */
 import { fleet, predicate, remote, selectedNodes, selection, selectNone } from "../state/nodes";
 import { route } from "../state/route";
-import { get } from "../wire/api";
+import { get, UUIDS_AT_ONCE } from "../wire/api";
 import { type Json } from "../wire/json";
 import { show } from "./dialog";
 import { lazy } from "./lazy";
-import { Curl } from "./toasts";
+import { MenuCurl } from "./toasts";
 import { POWERS, verbsFrom } from "./words";
 
 const BatchDialog = lazy(async () => (await import("./batch")).BatchDialog);
@@ -36,7 +36,10 @@ export function Bulk({ shown }: { shown: Json[] }) {
       {Object.entries(BULK).map(([name, act]) => (
         <button onClick={() => act(selectedNodes())}>{name}…</button>
       ))}
-      <Curl path={`/v1/nodes?uuid=${[...selected].slice(0, 150).join(",")}`} />
+      <MenuCurl
+        path={`/v1/nodes?uuid=${[...selected].slice(0, UUIDS_AT_ONCE).join(",")}`}
+        label="the selected nodes"
+      />
       <button class="quiet" onClick={selectNone}>
         Clear <kbd>Esc</kbd>
       </button>

@@ -7,7 +7,7 @@ import { fault, Fault, open, passing, sleep } from "../wire/api";
 import { linesOf, POLL_MS, takeStream } from "../wire/feed";
 import { typed } from "./fields";
 import { wrong } from "./read";
-import { Curl } from "./toasts";
+import { MenuCurl } from "./toasts";
 import { many, visible } from "./words";
 
 const MOST_LINES = 20000;
@@ -82,7 +82,7 @@ export function Log({ path, live }: { path: string; live: boolean }) {
             {visible(name)}
           </button>
         ))}
-        <Curl path={`${path}/log`} stream={live} />
+        <MenuCurl path={`${path}/log`} stream={live} />
         {!following && (
           <button onClick={() => setFollowing(true)}>
             {unseen > 0 ? many(unseen, "new line") : "To the end"}

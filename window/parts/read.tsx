@@ -11,7 +11,7 @@ import { type Json } from "../wire/json";
 import { POLL_MS } from "../wire/feed";
 import { useFade } from "./fade";
 import { Ago, bdi, Result } from "./text";
-import { copy, Curl } from "./toasts";
+import { copy, Curl, MenuCurl } from "./toasts";
 import { many, optionsIn, visible, wording } from "./words";
 
 /** A list of the fleet is read again after this time. */
@@ -131,7 +131,7 @@ export function Skeleton({ rows = 5 }: { rows?: number; children?: any }) {
  * A document with its faults, then what `draw` makes of it. Unless it is read again by itself, its age
  * is shown.
  * @param props `absent`: words for 404; `madeAt`: the time of a document that the service keeps; `bare`:
- *   without its age and its curl, which stand elsewhere
+ *   without its age
  */
 export function DocumentView({
   path: from,
@@ -159,10 +159,10 @@ export function DocumentView({
   return (
     <>
       {wrong(fault, place, at)}
-      {!bare && (
+      <MenuCurl path={place} />
+      {!bare && !each && again === undefined && (
         <p class="tools">
-          {!each && again === undefined && <ReadAt at={madeAt?.(body) ?? at} onAgain={reload} />}
-          <Curl path={place} />
+          <ReadAt at={madeAt?.(body) ?? at} onAgain={reload} />
         </p>
       )}
       {draw(body)}

@@ -11,7 +11,7 @@ import { covered, DialogHost, Menu } from "./dialog";
 import { Field, typed } from "./fields";
 import { openHelp, openPalette } from "./palette";
 import { MORE, nextTheme, PAGES } from "./places";
-import { copy, Curl, hush } from "./toasts";
+import { copy, Curl, documents, hush } from "./toasts";
 import { Messages, Tray } from "./tray";
 import { unanswered } from "./words";
 
@@ -54,7 +54,7 @@ export function Shell({ children }: { children?: any }) {
           Find…
         </button>
         <span class="tools">
-          <Curl path={request()} />
+          <CurlMenu />
           <button class="quiet" onClick={openHelp} aria-label="Help and shortcuts">
             ?
           </button>
@@ -78,6 +78,22 @@ export function Shell({ children }: { children?: any }) {
       <Messages />
       {loginWanted.value && <Login kind={loginWanted.value} />} <DialogHost />
     </>
+  );
+}
+
+const UUID = /([\da-f]{8})(-[\da-f]{4}){3}-[\da-f]{12}/g;
+
+/** The menu that copies requests as curl: that of the page, and those of all documents that it shows. */
+function CurlMenu() {
+  const page = { path: request(), label: "", stream: false };
+  const all = new Map([page, ...documents.value].map((document) => [document.path, document]));
+  const labelOf = (path: string) => path.replace(/\?.*/, "").replace(UUID, "$1…");
+  return (
+    <Menu name=">_ curl" label="Copy as curl">
+      {[...all.values()].map(({ label, ...document }) => (
+        <Curl key={document.path} {...document} label={label || labelOf(document.path)} />
+      ))}
+    </Menu>
   );
 }
 

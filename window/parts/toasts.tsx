@@ -1,6 +1,6 @@
 /** Sentences about the results of own acts, and buttons that copy a request as curl, or another text. */
 import { signal } from "@preact/signals";
-import { useLayoutEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { enter, move } from "../state/acts";
 import { href } from "../state/route";
 import { type Fault, get, sendChange, sleep } from "../wire/api";
@@ -267,3 +267,21 @@ export function Curl({
     </button>
   );
 }
+/** A document that the page shows; `label`: instead of its path. */
+type Shown = { path: string; stream?: boolean; label?: string };
+
+/** For the menu of the bar, which copies them. */
+export const documents = signal<Shown[]>([]);
+
+/** Puts a document that the page shows into the menu that copies requests as curl. */
+export function MenuCurl({ path, stream = false, label = "" }: Shown) {
+  useEffect(() => {
+    const own = { path, stream, label };
+    documents.value = [...documents.peek(), own];
+    return () => {
+      documents.value = documents.peek().filter((other) => other !== own);
+    };
+  }, [path, stream, label]);
+  return null;
+}
+
