@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import string
+
 from playwright import sync_api
 
 from tests.support import service
 from tests.window.acts import to
 from tests.window.conftest import Faults, expect
+from tests.window.test_tray import LONG_UNDO
 
 NODES, GONE, AT_ONCE = 30, ("each-07", "each-21"), 4
+
+
+def select_all(page: sync_api.Page, live: service.Service, names: list[str]) -> None:
+    """Create nodes whose names begin alike, and select them in the list."""
+    for name in names:
+        live.create(name)
+    page.goto(to(live, f"/v1/nodes?~q={names[0].rstrip(string.digits)}"))
+    grid = page.get_by_role("grid", name="Nodes")
+    expect(grid).to_have_attribute("aria-rowcount", str(len(names) + 1))
+    grid.focus()
+    page.keyboard.press("Control+a")
 
 
 class UnderWay:
@@ -35,13 +49,7 @@ def test_maintenance_of_many_nodes_tells_which_were_refused(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
     names = [f"each-{number:02}" for number in range(NODES)]
-    for name in names:
-        live.create(name)
-    page.goto(to(live, "/v1/nodes?~q=each-"))
-    grid = page.get_by_role("grid", name="Nodes")
-    expect(grid).to_have_attribute("aria-rowcount", str(NODES + 1))
-    grid.focus()
-    page.keyboard.press("Control+a")
+    select_all(page, live, names)
     page.get_by_role("button", name="Maintenance…").click()
     for name in GONE:
         assert live.ask("DELETE", f"/v1/nodes/{name}").status_code == 204
@@ -69,13 +77,7 @@ def test_maintenance_of_many_nodes_is_set_again_after_it_was_ended(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
     names = ["anew-0", "anew-1", "anew-2"]
-    for name in names:
-        live.create(name)
-    page.goto(to(live, "/v1/nodes?~q=anew-"))
-    grid = page.get_by_role("grid", name="Nodes")
-    expect(grid).to_have_attribute("aria-rowcount", str(len(names) + 1))
-    grid.focus()
-    page.keyboard.press("Control+a")
+    select_all(page, live, names)
     page.get_by_role("button", name="Maintenance…").click()
     assert live.ask("DELETE", "/v1/nodes/anew-2").status_code == 204
     dialog = page.get_by_role("dialog")
@@ -98,17 +100,53 @@ def test_maintenance_of_many_nodes_is_set_again_after_it_was_ended(
     faults.allow("404")
 
 
+def test_undo_ends_the_holds_of_many_nodes(page: sync_api.Page, live: service.Service) -> None:
+    names = ["lift-0", "lift-1", "lift-2"]
+    page.add_init_script(LONG_UNDO)
+    select_all(page, live, names)
+    page.get_by_role("button", name="Hold…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("case 10")
+    dialog.get_by_role("button", name="Hold 3 nodes").click()
+    dialog.wait_for(state="detached")
+    page.locator(".live").get_by_role("button", name="Undo").click()
+    page.locator(".live").get_by_text("Undone.").wait_for(state="attached")
+    for name in names:
+        (hold,) = live.get(f"/v1/nodes/{name}/holds?ended=true")["holds"]
+        assert hold["end_reason"] == "Undone at once"
+
+
+def test_undo_gives_many_nodes_their_maintenance_back(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    names = ["mend-0", "mend-1", "mend-2", "mend-3"]
+    page.add_init_script(LONG_UNDO)
+    select_all(page, live, names)
+    body = {"reason": "a loud fan"}
+    assert live.ask("PUT", "/v1/nodes/mend-1/maintenance", body).status_code == 202
+    page.get_by_role("button", name="Maintenance…").click()
+    assert live.ask("DELETE", "/v1/nodes/mend-3").status_code == 204
+    faults.allow("404")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("row 3")
+    dialog.get_by_role("button", name="Set maintenance on").click()
+    expect(dialog).to_contain_text("4 of 4 answered, 1 refused.")
+    body = {"reason": "of another"}
+    assert live.ask("PUT", "/v1/nodes/mend-2/maintenance", body).status_code == 202
+    dialog.get_by_role("button", name="Undo").click()
+    told = page.locator(".live").get_by_text("Not undone: 1 node of 3: it has changed meanwhile")
+    told.wait_for(state="attached")
+    found = [live.get(f"/v1/nodes/{name}") for name in names[:3]]
+    assert [one["maintenance_reason"] for one in found] == [None, "a loud fan", "of another"]
+    for name in names[:3]:
+        assert live.ask("DELETE", f"/v1/nodes/{name}").status_code == 204
+
+
 def test_hold_after_the_answer_of_a_gateway_is_made_once(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
     names = ["gated-0", "gated-1"]
-    for name in names:
-        live.create(name)
-    page.goto(to(live, "/v1/nodes?~q=gated-"))
-    grid = page.get_by_role("grid", name="Nodes")
-    expect(grid).to_have_attribute("aria-rowcount", str(len(names) + 1))
-    grid.focus()
-    page.keyboard.press("Control+a")
+    select_all(page, live, names)
     page.get_by_role("button", name="Hold…").click()
     keys: list[str] = []
 

@@ -122,6 +122,67 @@ def test_undo_sends_the_inverse(
     expect(tray(page).get_by_role("listitem")).to_have_class("undone")
 
 
+def undo_last(page: sync_api.Page) -> None:
+    """Press Undo of the last act, and wait until it has been sent."""
+    page.locator(".live").get_by_role("button", name="Undo").last.click()
+    page.locator(".live").get_by_text("Undone.").wait_for(state="attached")
+
+
+def test_undo_takes_changes_of_ports_back(page: sync_api.Page, live: service.Service) -> None:
+    uuid = live.create("undo-ports")
+    page.add_init_script(LONG_UNDO)
+    page.goto(to(live, "/v1/nodes/undo-ports/ports"))
+    form = page.get_by_role("form", name="New port")
+    form.get_by_label("MAC address").fill("52:54:00:00:00:81")
+    form.get_by_role("button", name="Add the port").click()
+    undo_last(page)
+    assert live.get(f"/v1/ports?node={uuid}")["ports"] == []
+    link = {"switch_id": "00:11:22:33:44:55", "port_id": "Eth7"}
+    body = {"node_uuid": uuid, "address": "52:54:00:00:00:82", "local_link_connection": link}
+    port = live.ask("POST", "/v1/ports", body | {"extra": {"cable": "7"}}).json()
+    row_of = page.get_by_role("region", name="Ports").last.get_by_role("row").last
+    page.reload()
+    row_of.get_by_role("button", name="Change…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Port of the switch").fill("Eth8")
+    confirm(page, "Save")
+    expect(page.locator(".live").get_by_role("button", name="Undo")).to_be_visible()
+    changed = live.get(f"/v1/ports/{port['uuid']}")
+    assert changed["local_link_connection"]["port_id"] == "Eth8"
+    undo_last(page)
+    assert live.get(f"/v1/ports/{port['uuid']}")["local_link_connection"] == link
+    row_of.get_by_role("button", name="Remove").click()
+    expect(page.locator(".live").get_by_role("button", name="Undo")).to_be_visible()
+    assert live.get(f"/v1/ports?node={uuid}")["ports"] == []
+    undo_last(page)
+    again = live.get(f"/v1/ports/{port['uuid']}")
+    own = {"created_at", "updated_at"}
+    assert {name: again[name] for name in again.keys() - own} == {
+        name: port[name] for name in port.keys() - own
+    }
+
+
+def test_undo_leaves_a_port_that_another_user_has_changed(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("412")
+    uuid = live.create("both-port")
+    page.add_init_script(LONG_UNDO)
+    page.goto(to(live, "/v1/nodes/both-port/ports"))
+    form = page.get_by_role("form", name="New port")
+    form.get_by_label("MAC address").fill("52:54:00:00:00:83")
+    form.get_by_role("button", name="Add the port").click()
+    undo = page.locator(".live").get_by_role("button", name="Undo")
+    undo.wait_for()
+    (port,) = live.get(f"/v1/ports?node={uuid}")["ports"]
+    patch = [{"op": "add", "path": "/extra/by", "value": "another"}]
+    assert live.ask("PATCH", f"/v1/ports/{port['uuid']}", patch).status_code == 200
+    undo.click()
+    told = page.locator(".live").get_by_text("Not undone: It has changed meanwhile.")
+    told.wait_for(state="attached")
+    assert len(live.get(f"/v1/ports?node={uuid}")["ports"]) == 1
+
+
 @pytest.mark.parametrize("act", [maintain, mark, change])
 def test_undo_leaves_a_node_that_another_user_has_changed(
     page: sync_api.Page,

@@ -30,7 +30,14 @@ const NO_LOGIN = "no login";
 
 const blocked = (blocks: string[]) => blocks.map((block) => BLOCKS[block] ?? block).join("; ");
 
-const UNDONE = "Undone at once";
+/**
+ * @param own path of the node
+ * @returns the request of Undo, which ends a new hold
+ */
+export const endOf = (own: string, { uuid }: Json) => ({
+  method: "DELETE",
+  path: `${own}/holds/${uuid}?${new URLSearchParams({ reason: "Undone at once" })}`,
+});
 
 /** A new hold: the kind that blocks most. */
 export const NEW_HOLD = { kind: "freeze", reason: "" };
@@ -69,10 +76,7 @@ export function HoldOne({ own, name, reload }: Held) {
     reload?.();
     void done(`Hold of ${name}`, `${name} is held.`, {
       about: own,
-      inverse: {
-        method: "DELETE",
-        path: `${own}/holds/${answer.body.uuid}?reason=${encodeURIComponent(UNDONE)}`,
-      },
+      inverse: endOf(own, answer.body),
       tag: null, // Nobody but this act has made this hold.
       reload,
     });

@@ -15,13 +15,6 @@ const HoldOne = lazy(async () => (await import("./holds")).HoldOne);
 const Lift = lazy(async () => (await import("./holds")).Lift);
 const Simple = lazy(async () => (await import("./simple")).Simple);
 
-const Settings = lazy(async () => (await import("./settings")).Settings);
-
-/** @param props `own` is the path of the node */
-export function openSettings(props: { own: string; reload: () => void }) {
-  show(() => <Settings {...props} />);
-}
-
 const PortForm = lazy(async () => (await import("./port")).PortForm);
 
 /** @param props `about`: the path of the node of the port */
@@ -97,16 +90,26 @@ const inMaintenance = (node: Json | null) =>
   node?.maintenance &&
   `The node is in maintenance: ${[node.fault, node.maintenance_reason].filter(Boolean).join(": ") || "no reason is given"}.`;
 
+/**
+ * Requests that change the maintenance of a node.
+ * @param of path of the node
+ * @returns `back`: the request that gives a node the maintenance of another time, null if none does
+ */
+export function maintenanceOf(of: string) {
+  const begin = (reason: string) => ({ method: "PUT", path: `${of}/maintenance`, body: { reason } });
+  const end = { method: "DELETE", path: `${of}/maintenance` };
+  // The service does not take its own fault back.
+  const back = ({ maintenance, fault, maintenance_reason: reason }: Json) =>
+    maintenance ? (fault ? null : begin(reason ?? "")) : end;
+  return { begin, end, back };
+}
+
 /** Begin or end the maintenance of a node; the end of one that the service began is asked for. */
 export function openMaintenance(node: Json, reload?: () => void) {
   const of = path("nodes", node.uuid);
   const name = nameOf(node);
-  const begin = (reason: string) => ({ method: "PUT", path: `${of}/maintenance`, body: { reason } });
-  const end = { method: "DELETE", path: `${of}/maintenance` };
+  const { begin, end, back } = maintenanceOf(of);
   const ended = { maintenance: false, maintenance_reason: null, fault: null };
-  // The service does not take its own fault back.
-  const back = ({ maintenance, fault, maintenance_reason: reason }: Json) =>
-    maintenance ? (fault ? null : begin(reason ?? "")) : end;
   if (node.maintenance && node.fault) {
     openSimple({
       title: `End of maintenance of ${name}`,

@@ -5,6 +5,7 @@ import { type Json, withValue } from "../wire/json";
 import { Checkbox, Field, typed } from "./fields";
 import { ActForm, useSend, type Version } from "./form";
 import { Skeleton, useDocument } from "./read";
+import { inverseOf } from "./review";
 import { operations } from "./settings";
 import { done } from "./toasts";
 
@@ -50,9 +51,15 @@ function ReadPort(props: { port: Json; seen: Version; about: string; reload: () 
   const patch = portPatch(port, now);
   const title = `Port ${port.address}`;
   const own = path("ports", port.uuid);
-  const sending = useSend({ method: "PATCH", path: own, body: patch, of: own, seen }, () => {
+  const sending = useSend({ method: "PATCH", path: own, body: patch, of: own, seen }, ({ tag }, before) => {
     reload();
-    void done(title, "The port is changed.", { about });
+    const back = inverseOf(before ?? port, patch);
+    void done(title, "The port is changed.", {
+      about,
+      inverse: back && { method: "PATCH", path: own, body: back },
+      tag,
+      reload,
+    });
   });
   const link: Json = now.local_link_connection;
   const put = (name: string, text: string) =>

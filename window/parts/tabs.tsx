@@ -5,8 +5,8 @@ import { parsed } from "../wire/api";
 import { type Json } from "../wire/json";
 import { Checkbox, Field, typed } from "./fields";
 import { useChange, useSend } from "./form";
-import { openPort, openSettings, openSimple } from "./openers";
-import { DocumentList, Facts, FaultBox, JsonOf, Skeleton, Tree, withoutLinks, wrong } from "./read";
+import { openPort } from "./openers";
+import { DocumentList, Facts, FaultBox, JsonOf, Skeleton, withoutLinks, wrong } from "./read";
 import { changed, Review } from "./review";
 import { bdi } from "./text";
 import { Curl, done, sendAtOnce } from "./toasts";
@@ -62,10 +62,16 @@ function AddPort({ uuid, onDone }: { uuid: string; onDone: () => void }) {
   const add = (event: Event) => {
     event.preventDefault();
     const body = { node_uuid: uuid, address, pxe_enabled };
-    void change({ method: "POST", path: "/v1/ports", body }, () => {
+    void change({ method: "POST", path: "/v1/ports", body }, ({ body: made, tag }) => {
+      const own = path("ports", made.uuid);
       setAddress("");
       onDone();
-      void done(`Port ${address}`, "The port is added.", { about: path("nodes", uuid) });
+      void done(`Port ${address}`, "The port is added.", {
+        about: path("nodes", uuid),
+        inverse: { method: "DELETE", path: own },
+        tag,
+        reload: onDone,
+      });
     });
   };
   return (
@@ -83,18 +89,28 @@ function AddPort({ uuid, onDone }: { uuid: string; onDone: () => void }) {
   );
 }
 
+/** Fields of a port that the service writes. */
+const WRITTEN = ["created_at", "updated_at", "internal_info", "links"];
+
+/** @returns the body of the request that makes a port that was removed again, with its UUID */
+export const portAgain = (port: Json): Json =>
+  Object.fromEntries(
+    Object.entries(port).filter(([name, value]) => value !== null && !WRITTEN.includes(name)),
+  );
+
+/** The ports of a node: each can be removed, at once and with Undo, and one added. */
 export function Ports({ own, uuid, turn }: any) {
   const [added, setAdded] = useState(0);
   const reload = () => setAdded((last) => last + 1);
   const remove = (port: Json) =>
-    openSimple({
-      title: `Remove the port ${port.address}`,
-      kind: "none",
-      method: "DELETE",
-      path: `/v1/ports/${port.uuid}`,
-      button: "Remove",
-      says: "The machine does not boot from this card any more.",
-      done: "The port is removed.",
+    sendAtOnce({
+      title: `Port ${port.address}`,
+      says: "The port is removed.",
+      about: path("nodes", uuid),
+      of: path("ports", port.uuid),
+      change: { method: "DELETE", path: path("ports", port.uuid) },
+      inverse: (before) => ({ method: "POST", path: "/v1/ports", body: portAgain(before) }),
+      tag: null, // Nothing is left that could have changed.
       reload,
     });
   return (
@@ -115,7 +131,7 @@ export function Ports({ own, uuid, turn }: any) {
           port.local_link_connection?.switch_id,
           <>
             <button onClick={() => openPort({ port, about: path("nodes", uuid), reload })}>Change…</button>{" "}
-            <button onClick={() => remove(port)}>Remove…</button>
+            <button onClick={() => remove(port)}>Remove</button>
           </>,
         ]}
       />

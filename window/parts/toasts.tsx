@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect } from "preact/hooks";
 import { enter, move } from "../state/acts";
 import { href } from "../state/route";
-import { type Fault, get, sendChange, sleep } from "../wire/api";
+import { Fault, get, sendChange, sleep } from "../wire/api";
 import { curl } from "../wire/curl";
 import { type Json } from "../wire/json";
 import { loginUser } from "../wire/login";
@@ -99,12 +99,42 @@ const versionOf = (about: string, after: Json | null | undefined) =>
     : "";
 
 /** Enter an act that is done, tell it, and offer Undo if it has an inverse. */
-export async function done(title: string, says: string, { about, inverse, tag, after, reload }: Done) {
+export async function done(title: string, says: string, { inverse, tag, after, ...more }: Done) {
+  const { about } = more;
   const id = enter(title, "done", { about, to: about && href(about) });
   if (!inverse || !about) return say(says, { about });
   const version = tag === undefined ? await versionOf(about, after) : tag;
   // Without a version nobody knows whether something has changed since.
   if (version === "") return say(says, { about });
+  offerUndo(id, says, more, () => sendChange({ ...inverse, ...(version && { tag: version }) }));
+}
+
+/**
+ * @param then how a document read, or a part of it
+ * @returns its version
+ * @throws Fault if it reads otherwise now
+ */
+export async function sameAs(from: string, then: Json): Promise<string> {
+  const { body, tag } = await get(from);
+  if (differing(then, body).length) throw new Fault("", { status: 412 });
+  return tag;
+}
+
+/**
+ * Tell an act, and offer Undo for some seconds.
+ * @param id its entry
+ * @param back takes it back, or throws why it does not
+ */
+export function offerUndo(
+  id: number,
+  says: string,
+  {
+    about,
+    reload,
+    ...more
+  }: { about?: string | undefined; reload?: (() => void) | undefined; failed?: boolean },
+  back: () => Promise<unknown>,
+) {
   const end = () => {
     clearTimeout(timer);
     move(id, { undo: undefined });
@@ -113,7 +143,7 @@ export async function done(title: string, says: string, { about, inverse, tag, a
   const undo = async () => {
     end();
     try {
-      await sendChange({ ...inverse, ...(version && { tag: version }) });
+      await back();
       move(id, { stage: "undone" });
       say("Undone.", { about });
     } catch (error) {
@@ -126,7 +156,7 @@ export async function done(title: string, says: string, { about, inverse, tag, a
   };
   const timer = setTimeout(end, UNDO_MS);
   move(id, { undo });
-  say(says, { about, undo });
+  say(says, { about, undo, ...more });
 }
 
 /** Changes whose answers have not come. */
@@ -135,13 +165,14 @@ const sending: Set<string> = new Set();
 /**
  * Send a change that has an inverse at once, for the version that stands now; a second press while it
  * is sent has no effect.
- * @param props `about`: what it changes; `shown`: what it must still be; `inverse`: of the node as it
+ * @param props `about`: what it changes, or `of`: a part of that; `shown`: what it must still be; `inverse`: of the node as it
  *   was before, null if it is not known; `gives`: the fields that it changes, of the node before
  */
 export async function sendAtOnce({
   title,
   says,
   change,
+  of,
   shown = {},
   inverse,
   gives,
@@ -150,6 +181,7 @@ export async function sendAtOnce({
   title: string;
   says: string;
   about: string;
+  of?: string;
   change: Change;
   shown?: Json;
   inverse: (before: Json) => Change | null;
@@ -159,7 +191,7 @@ export async function sendAtOnce({
   if (sending.has(once)) return;
   sending.add(once);
   try {
-    const seen = change.tag ? { body: {}, tag: change.tag } : await get(more.about);
+    const seen = change.tag ? { body: {}, tag: change.tag } : await get(of ?? more.about);
     if (differing(seen.body, shown).length) throw new Error("It has changed meanwhile. Nothing is sent.");
     const answer = await sendChange({ ...change, tag: seen.tag });
     more.reload?.();
@@ -236,6 +268,24 @@ function copyBySelection(text: string) {
   return copied;
 }
 
+/** A document that the page shows; `label`: instead of its path. */
+type Shown = { path: string; stream?: boolean; label?: string };
+
+/** For the menu of the bar, which copies them. */
+export const documents = signal<Shown[]>([]);
+
+/** Puts a document that the page shows into the menu that copies requests as curl. */
+export function MenuCurl({ path, stream = false, label = "" }: Shown) {
+  useEffect(() => {
+    const own = { path, stream, label };
+    documents.value = [...documents.peek(), own];
+    return () => {
+      documents.value = documents.peek().filter((other) => other !== own);
+    };
+  }, [path, stream, label]);
+  return null;
+}
+
 export function Curl({
   method = "GET",
   path,
@@ -267,21 +317,3 @@ export function Curl({
     </button>
   );
 }
-/** A document that the page shows; `label`: instead of its path. */
-type Shown = { path: string; stream?: boolean; label?: string };
-
-/** For the menu of the bar, which copies them. */
-export const documents = signal<Shown[]>([]);
-
-/** Puts a document that the page shows into the menu that copies requests as curl. */
-export function MenuCurl({ path, stream = false, label = "" }: Shown) {
-  useEffect(() => {
-    const own = { path, stream, label };
-    documents.value = [...documents.peek(), own];
-    return () => {
-      documents.value = documents.peek().filter((other) => other !== own);
-    };
-  }, [path, stream, label]);
-  return null;
-}
-
