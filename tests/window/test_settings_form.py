@@ -21,29 +21,26 @@ def test_settings_are_changed_by_a_form_and_reviewed(
     info = {"redfish_address": "https://192.0.2.6", "redfish_username": "root"}
     live.create("set-1", driver="redfish", driver_info={**info, "redfish_password": "before"})
     page.goto(to(live, "/v1/nodes/set-1?~tab=fields"))
-    page.get_by_role("button", name="Change settings…").click()
-    dialog = page.get_by_role("dialog")
-    review = dialog.get_by_role("button", name="Review")
+    form = page.get_by_role("form", name="Settings of set-1")
+    review = form.get_by_role("button", name="Review")
     expect(review).to_be_disabled()
-    dialog.get_by_label("Resource class").fill("gpu")
-    address = dialog.get_by_label("redfish_address", exact=True)
+    form.get_by_label("Resource class").fill("gpu")
+    address = form.get_by_label("redfish_address", exact=True)
     expect(address).to_have_value("https://192.0.2.6")
     address.fill("https://192.0.2.7")
-    password = dialog.get_by_label("redfish_password", exact=True)
+    password = form.get_by_label("redfish_password", exact=True)
     expect(password).to_have_value("")
     expect(password).to_have_attribute("placeholder", "unchanged")
     password.fill(PASSWORD)
     expect(review).to_have_text("Review 3 changes")
     review.click()
-    changes = dialog.get_by_role("list", name="Changes")
+    changes = form.get_by_role("list", name="Changes")
     expect(changes).to_contain_text("https://192.0.2.6 → https://192.0.2.7")
     expect(changes).to_contain_text("/driver_info/redfish_password: ****** → ******")
     typed_nowhere(page, PASSWORD)
-    dialog.get_by_role("button", name="Back").click()
-    expect(dialog.get_by_label("Resource class")).to_have_value("gpu")
-    dialog.get_by_role("button", name="Review").click()
-    dialog.get_by_role("button", name="Save").click()
-    dialog.wait_for(state="detached")
+    expect(form.get_by_label("Resource class")).to_have_value("gpu")
+    form.get_by_role("button", name="Save").click()
+    form.get_by_role("button", name="Review 0 changes").wait_for()
     node = live.get("/v1/nodes/set-1")
     assert node["resource_class"] == "gpu"
     assert node["driver_info"] == {
@@ -59,14 +56,13 @@ def test_settings_are_changed_by_a_form_and_reviewed(
 def test_node_is_retired_by_the_form(page: sync_api.Page, live: service.Service) -> None:
     live.create("set-2")
     page.goto(to(live, "/v1/nodes/set-2?~tab=fields"))
-    page.get_by_role("button", name="Change settings…").click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_text("Life", exact=True).click()
-    dialog.get_by_label("Retired").check()
-    dialog.get_by_label("Why retired").fill("fan")
-    dialog.get_by_role("button", name="Review 2 changes").click()
-    dialog.get_by_role("button", name="Save").click()
-    dialog.wait_for(state="detached")
+    form = page.get_by_role("form", name="Settings of set-2")
+    form.get_by_text("Life", exact=True).click()
+    form.get_by_label("Retired").check()
+    form.get_by_label("Why retired").fill("fan")
+    form.get_by_role("button", name="Review 2 changes").click()
+    form.get_by_role("button", name="Save").click()
+    form.get_by_role("button", name="Review 0 changes").wait_for()
     node = live.get("/v1/nodes/set-2")
     assert (node["retired"], node["retired_reason"]) == (True, "fan")
 
@@ -121,19 +117,16 @@ def test_password_of_a_url_is_in_no_preview_and_no_curl(
 ) -> None:
     live.create("set-5", driver="redfish", driver_info={"redfish_address": "https://192.0.2.6"})
     page.goto(to(live, "/v1/nodes/set-5?~tab=fields"))
-    page.get_by_role("button", name="Change settings…").click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_text("Ramdisk", exact=True).click()
-    dialog.get_by_label("deploy_kernel", exact=True).fill(URL)
-    dialog.get_by_role("button", name="Review").click()
-    expect(dialog.get_by_role("list", name="Changes")).to_contain_text(
-        "https://ann:******@192.0.2.9"
-    )
-    curl = dialog.locator("button.curl")
+    form = page.get_by_role("form", name="Settings of set-5")
+    form.get_by_text("Ramdisk", exact=True).click()
+    form.get_by_label("deploy_kernel", exact=True).fill(URL)
+    form.get_by_role("button", name="Review").click()
+    expect(form.get_by_role("list", name="Changes")).to_contain_text("https://ann:******@192.0.2.9")
+    curl = form.locator("button.curl")
     expect(curl).to_have_attribute("title", re.compile(r"DEPLOY_KERNEL_PASSWORD"))
     assert PASSWORD not in page.content()
-    dialog.get_by_role("button", name="Save").click()
-    dialog.wait_for(state="detached")
+    form.get_by_role("button", name="Save").click()
+    form.get_by_role("button", name="Review 0 changes").wait_for()
     page.get_by_text("Change fields").click()
     patch = f'[{{"op": "add", "path": "/instance_info/kernel", "value": "{URL}"}}]'
     page.get_by_label("JSON Patch").fill(patch)
@@ -164,3 +157,29 @@ def test_review_of_a_patch_shows_no_secret(page: sync_api.Page, live: service.Se
     changes = page.get_by_role("list", name="Changes")
     expect(changes).to_contain_text("******")
     expect(changes).not_to_contain_text(PASSWORD)
+
+
+def test_what_is_typed_stays_while_another_user_changes_the_node(
+    page: sync_api.Page, live: service.Service, faults: Faults
+) -> None:
+    faults.allow("412")
+    live.create("set-7")
+    page.goto(to(live, "/v1/nodes/set-7?~tab=fields"))
+    form = page.get_by_role("form", name="Settings of set-7")
+    patch = [{"op": "add", "path": "/resource_class", "value": "gpu"}]
+    assert live.ask("PATCH", "/v1/nodes/set-7", patch).status_code == 200
+    expect(form.get_by_label("Resource class")).to_have_value("gpu")
+    form.get_by_label("Owner").fill("mine")
+    patch = [{"op": "add", "path": "/owner", "value": "theirs"}]
+    assert live.ask("PATCH", "/v1/nodes/set-7", patch).status_code == 200
+    page.get_by_role("main").get_by_text("theirs").first.wait_for(state="attached")
+    expect(form.get_by_label("Owner")).to_have_value("mine")
+    form.get_by_role("button", name="Review 1 change").click()
+    form.get_by_role("button", name="Save").click()
+    form.get_by_role("button", name="Take theirs").click()
+    expect(form.get_by_label("Owner")).to_have_value("theirs")
+    expect(form.get_by_role("button", name="Review 0 changes")).to_be_disabled()
+    form.get_by_label("Owner").fill("again")
+    form.get_by_role("button", name="Discard").click()
+    expect(form.get_by_label("Owner")).to_have_value("theirs")
+    assert live.get("/v1/nodes/set-7")["owner"] == "theirs"

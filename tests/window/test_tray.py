@@ -86,10 +86,10 @@ def mark(page: sync_api.Page) -> None:
 
 def change(page: sync_api.Page) -> None:
     page.goto(page.url.split("?")[0] + "?~tab=fields")
-    page.get_by_role("button", name="Change settings…").click()
-    page.get_by_role("dialog").get_by_label("Owner").fill("team-b")
-    page.get_by_role("button", name="Review 1 change").click()
-    confirm(page, "Save")
+    form = page.get_by_role("form", name="Settings of")
+    form.get_by_label("Owner").fill("team-b")
+    form.get_by_role("button", name="Review 1 change").click()
+    form.get_by_role("button", name="Save").click()
 
 
 ACTS = [hold, maintain, mark, change]
@@ -213,8 +213,7 @@ def test_undo_gives_back_what_mine_has_replaced(
     faults.allow("412")
     live.create("mine-1")
     page.goto(to(live, "/v1/nodes/mine-1?~tab=fields"))
-    page.get_by_role("button", name="Change settings…").click()
-    page.get_by_role("dialog").get_by_label("Owner").fill("team-b")
+    page.get_by_role("form", name="Settings of").get_by_label("Owner").fill("team-b")
     page.get_by_role("button", name="Review 1 change").click()
     theirs = [{"op": "add", "path": "/owner", "value": "theirs"}]
     assert live.ask("PATCH", "/v1/nodes/mine-1", theirs).status_code == 200
@@ -308,6 +307,7 @@ def test_sentence_stands_beside_the_button_that_was_pressed(
     page.goto(to(live, "/v1/nodes"))
     button = page.locator("summary", has_text="curl")
     button.click()
+    page.get_by_role("button", name="Copy as curl: GET /v1/nodes", exact=True).click()
     said = page.locator(".live")
     said.get_by_text("Copied.").wait_for()
     place, of = said.bounding_box(), button.bounding_box()

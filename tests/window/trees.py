@@ -173,11 +173,14 @@ PAGES = {
 """,
     "fields of a node": """
 - region "Settings":
-  - button "Change settings…"
-  - term: Resource class
-  - term: Description
   - term: Driver
   - definition: fake-hardware
+  - form "Settings of look-1":
+    - textbox "Resource class"
+    - textbox "Owner"
+    - group: Life
+    - 'button "Copy as curl: PATCH /v1/nodes/look-1"'
+    - button "Review 0 changes" [disabled]
   - heading "Traits" [level=2]
   - heading "Ports" [level=2]
   - group: Change fields
@@ -232,7 +235,6 @@ PAGES = {
 - region "Activity":
   - searchbox "Search the log"
   - button "run"
-  - button /Copy as curl/
   - log "Log of the run":
     - text: /Automated cleaning failed at the step deploy.erase_devices/
 """,

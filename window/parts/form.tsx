@@ -41,7 +41,7 @@ function useVersion(of: string | undefined, waits: boolean, onFault: (fault: Fau
  * Send the change of a form. Its key stays until the service answers, so a lost answer and another
  * press change the node once. If the node is no more as it was read, both versions are shown.
  * @param request `of`: the path of the node whose version is named; `waits`: for the end of its lock,
- *   too; `seen`: the version if it was read before
+ *   too; `seen`: the version if it was read before; `onTheirs`: what is typed is given up for that version
  * @param onFault returns what is shown of it
  * @param keep sends the request; of a form that sends it in other ways, too
  * @returns what `ActForm` takes of it
@@ -51,8 +51,14 @@ export function useSend(
     of,
     waits = false,
     seen,
+    onTheirs,
     ...request
-  }: Parameters<typeof sendChange>[0] & { of?: string; waits?: boolean; seen?: Version },
+  }: Parameters<typeof sendChange>[0] & {
+    of?: string;
+    waits?: boolean;
+    seen?: Version;
+    onTheirs?: (theirs: Version) => void;
+  },
   onDone: (answer: Answer, before: Json | null) => void,
   onFault: (fault: Fault) => Fault | null = (fault) => fault,
   keep?: ReturnType<typeof keeper>,
@@ -93,7 +99,11 @@ export function useSend(
       seen={known.body ?? {}}
       now={state.now.body}
       onMine={() => (setRead(state.now), void sendOf(state.now))}
-      onTheirs={() => (setState(none), close())}
+      onTheirs={() => {
+        setState(none);
+        onTheirs?.(state.now);
+        close();
+      }}
     />
   );
   const holder = waits ? known.body?.reservation : null;
@@ -207,7 +217,7 @@ function useFocus() {
 /**
  * The form of an act: its title, its fields, what was refused, its curl, and two buttons.
  * @param props `choice`: between two versions; `holder` of the lock that the act waits for; `more`:
- *   further buttons
+ *   further buttons; `inPage`: it is no dialog, which has a title and can be closed
  */
 export function ActForm(props: {
   title: string;
@@ -223,9 +233,11 @@ export function ActForm(props: {
   busy?: boolean;
   send?: (() => unknown) | undefined;
   more?: any;
+  inPage?: boolean;
   children?: any;
 }) {
-  const { title, note, fault, request, button, danger, ready = true, known = true, busy, send, more } = props;
+  const { title, note, fault, request, button, danger, ready = true, known = true, busy, send } = props;
+  const { more, inPage } = props;
   const away = send ? unanswered() : "";
   const can = ready && known && !busy && !away;
   const form = useFocus();
@@ -234,11 +246,18 @@ export function ActForm(props: {
     if (can) void send?.();
   };
   return (
-    <form method="dialog" ref={form} onSubmit={submit}>
-      <header class="dialog-head">
-        <h2 id="dialog-title">{visible(title)}</h2>
-        {note && <span class="small">{note}</span>}
-      </header>
+    <form
+      method="dialog"
+      ref={form}
+      onSubmit={submit}
+      {...(inPage && { class: "in-page", "aria-label": visible(title) })}
+    >
+      {!inPage && (
+        <header class="dialog-head">
+          <h2 id="dialog-title">{visible(title)}</h2>
+          {note && <span class="small">{note}</span>}
+        </header>
+      )}
       {props.children} {fault && <FaultBox fault={fault} />} {props.choice}
       {away && (
         <p class="wrong" role="alert">
@@ -248,9 +267,11 @@ export function ActForm(props: {
       {props.holder && <p role="status">{bdi(props.holder)} works on this node. The window waits for it.</p>}
       <footer>
         {request && <Curl {...(request as any)} />}
-        <button type="button" class="cancel" onClick={close}>
-          {send ? "Cancel" : "Close"}
-        </button>
+        {!inPage && (
+          <button type="button" class="cancel" onClick={close}>
+            {send ? "Cancel" : "Close"}
+          </button>
+        )}
         {more}
         {send && button && (
           <button class={danger ? "danger" : "primary"} disabled={!can}>

@@ -1,12 +1,12 @@
-/** The settings of a node as a form; the patch that it makes is reviewed before it is sent. */
-import { useState } from "preact/hooks";
+/** The settings of a node as a form of its page; the patch that it makes is reviewed before it is sent. */
+import { useEffect, useState } from "preact/hooks";
 import { path } from "../state/route";
 import { MASK } from "../wire/curl";
 import { type Json } from "../wire/json";
 import { Checkbox, Field, typed } from "./fields";
-import { ActForm, useSend } from "./form";
+import { ActForm, useSend, type Version } from "./form";
 import { PropertyFields } from "./properties";
-import { Skeleton, useDocument } from "./read";
+import { Facts, Skeleton, Tree, useDocument } from "./read";
 import { changed, Review } from "./review";
 import { done } from "./toasts";
 import { many, nameOf } from "./words";
@@ -39,67 +39,58 @@ export function operations(at: string, before: Json, now: Json): Json[] {
   });
 }
 
-export function Settings({ own, reload }: { own: string; reload: () => void }) {
-  const [seen] = useState(own);
-  const node = useDocument(seen);
-  if (!node.body)
-    return (
-      <ActForm title="Settings" fault={node.fault}>
-        {!node.fault && <Skeleton />}
-      </ActForm>
-    );
-  return <SettingsForm node={node.body} tag={node.tag} own={own} reload={reload} />;
-}
-
-function SettingsForm({
-  node,
-  tag,
-  own,
-  reload,
-}: {
-  node: Json;
-  tag: string;
-  own: string;
-  reload: () => void;
-}) {
-  const known = readable(node.driver_info ?? {});
-  const names = [...Object.keys(PLACEMENT), ...Object.keys(LIFE), "retired_reason", "protected_reason"];
-  const before = Object.fromEntries(names.map((name) => [name, node[name] ?? ""]));
-  const [fields, setFields] = useState(before as Json);
-  const [info, setInfo] = useState(known as Json);
+/** The settings of a node as a form of the page. What is typed stays while the node is read again. */
+export function SettingsForm({ node, own, reload }: { node: Version; own: string; reload: () => void }) {
+  /** The version that the form shows. */
+  const [seen, setSeen] = useState(node);
+  const [typedFields, setTypedFields] = useState({} as Json);
+  const [typedInfo, setTypedInfo] = useState(null as Json | null);
   const [reviewed, setReviewed] = useState(false);
-  const properties = useDocument(path("drivers", node.driver, "properties", "detail"));
+  const { body = {} } = seen as { body: Json };
+  const known = readable(body.driver_info ?? {});
+  const names = [...Object.keys(PLACEMENT), ...Object.keys(LIFE), "retired_reason", "protected_reason"];
+  const before: Json = Object.fromEntries(names.map((name) => [name, body[name] ?? ""]));
+  const fields: Json = { ...before, ...typedFields };
+  const info = typedInfo ?? known;
+  const properties = useDocument(path("drivers", body.driver, "properties", "detail"));
+  // Projects may change their nodes, but not read what a driver has.
+  const hidden = properties.fault?.status === 403;
+  const others = Object.entries(known).filter(([name]) => !properties.body?.[name]);
   const patch = [...operations("", before, fields), ...operations("/driver_info", known, info)];
+  const restart = (version: Version) => {
+    setSeen(version);
+    setTypedFields({});
+    setTypedInfo(null);
+    setReviewed(false);
+  };
+  useEffect(() => {
+    if (!patch.length) restart(node);
+  }, [node.tag]);
   const sending = useSend(
-    { method: "PATCH", path: own, body: patch, of: own, seen: { body: node, tag } },
-    (answer, before) => {
+    { method: "PATCH", path: own, body: patch, of: own, seen, onTheirs: restart },
+    (answer, replaced) => {
+      restart({ body: answer.body, tag: answer.tag });
       reload();
-      const act = changed(before ?? node, patch, answer, reload);
-      void done(`Settings of ${nameOf(node)}`, "The node is changed.", act);
+      const act = changed(replaced ?? body, patch, answer, reload);
+      void done(`Settings of ${nameOf(body)}`, "The node is changed.", act);
     },
   );
-  const set = (name: string) => (value: unknown) => setFields({ ...fields, [name]: value });
+  const set = (name: string) => (value: unknown) => setTypedFields({ ...typedFields, [name]: value });
   const act = {
     ...sending,
-    title: `Settings of ${nameOf(node)}`,
-    fault: sending.fault ?? properties.fault,
+    title: `Settings of ${nameOf(body)}`,
+    fault: sending.fault ?? (properties.fault?.status && !hidden ? properties.fault : null),
     ready: patch.length > 0,
     button: reviewed ? "Save" : `Review ${many(patch.length, "change")}`,
     send: reviewed ? sending.send : () => setReviewed(true),
-    more: reviewed && (
-      <button type="button" onClick={() => setReviewed(false)}>
-        Back
+    more: patch.length > 0 && (
+      <button type="button" onClick={() => restart(node)}>
+        Discard
       </button>
     ),
   };
-  if (reviewed)
-    return (
-      <ActForm {...act}>
-        <Review node={node} patch={patch} />
-      </ActForm>
-    );
   return (
-    <ActForm {...act}>
+    <ActForm {...act} inPage>
       <div class="form-grid">
         {Object.entries(PLACEMENT).map(([name, label]) => (
           <Field
@@ -115,14 +106,18 @@ function SettingsForm({
         <PropertyFields
           properties={properties.body}
           info={info}
-          known={node.driver_info ?? {}}
-          onInput={setInfo}
+          known={body.driver_info ?? {}}
+          onInput={setTypedInfo}
         />
+      )}
+      {!properties.body && !properties.fault && <Skeleton rows={3} />}
+      {(properties.body || hidden) && (
+        <Facts of={others.map(([name, value]) => [name, <Tree of={value} />] as const)} />
       )}
       <details>
         <summary>Life</summary>
         {Object.entries(LIFE).map(([name, label]) => (
-          <>
+          <div key={name}>
             <Checkbox label={label} on={!!fields[name]} onChange={set(name)} />
             {fields[name] && (
               <Field
@@ -131,9 +126,10 @@ function SettingsForm({
                 onInput={typed(set(`${name}_reason`))}
               />
             )}
-          </>
+          </div>
         ))}
       </details>
+      {reviewed && patch.length > 0 && <Review node={body} patch={patch} />}
     </ActForm>
   );
 }

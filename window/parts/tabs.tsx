@@ -8,6 +8,7 @@ import { useChange, useSend } from "./form";
 import { openPort } from "./openers";
 import { DocumentList, Facts, FaultBox, JsonOf, Skeleton, withoutLinks, wrong } from "./read";
 import { changed, Review } from "./review";
+import { SettingsForm } from "./settings";
 import { bdi } from "./text";
 import { Curl, done, sendAtOnce } from "./toasts";
 import { nameOf } from "./words";
@@ -139,33 +140,16 @@ export function Ports({ own, uuid, turn }: any) {
   );
 }
 
-/** Fields of a node that its settings show: their labels. */
-const SHOWN: Record<string, string> = {
-  resource_class: "Resource class",
-  owner: "Owner",
-  lessee: "Lessee",
-  description: "Description",
-  driver: "Driver",
-  conductor_group: "Conductor group",
-  retired_reason: "Retired because",
-  protected_reason: "Protected because",
-};
+/** Fields of a node that its settings show and do not change: their labels. */
+const SHOWN: Record<string, string> = { driver: "Driver", conductor_group: "Conductor group" };
 
 /** The settings of a node, its traits and its ports; each can be changed. */
 export function NodeSettings({ node, own, uuid, reload, turn }: any) {
   if (!node.body) return wrong(node.fault, own) ?? <Skeleton />;
-  const { driver_info: info = {} } = node.body;
   return (
     <>
-      <div class="actions">
-        <button onClick={() => openSettings({ own, reload })}>Change settings…</button>
-      </div>
-      <Facts
-        of={[
-          ...Object.entries(SHOWN).map(([name, label]) => [label, node.body[name]] as const),
-          ...Object.entries(info).map(([name, value]) => [name, <Tree of={value} />] as const),
-        ]}
-      />
+      <Facts of={Object.entries(SHOWN).map(([name, label]) => [label, node.body[name]] as const)} />
+      <SettingsForm node={node} own={own} reload={reload} />
       <h2>Traits</h2>
       <Traits node={node.body} reload={reload} />
       <h2>Ports</h2>

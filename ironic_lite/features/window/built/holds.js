@@ -1,1 +1,1 @@
-import{a,b,c,d,e}from"./chunk-20.js";import"./chunk-3.js";import"./chunk-4.js";import"./chunk-5.js";import"./chunk-6.js";import"./chunk-7.js";import"./chunk-8.js";import"./chunk-9.js";export{b as HoldForm,c as HoldOne,e as Holds,d as Lift,a as NEW_HOLD};
+import{a,b,c,d,e,f}from"./chunk-20.js";import"./chunk-3.js";import"./chunk-4.js";import"./chunk-5.js";import"./chunk-6.js";import"./chunk-7.js";import"./chunk-8.js";import"./chunk-9.js";export{c as HoldForm,d as HoldOne,f as Holds,e as Lift,b as NEW_HOLD,a as endOf};

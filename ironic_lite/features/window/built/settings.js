@@ -1,1 +1,0 @@
-import{a,b,c}from"./chunk-23.js";import"./chunk-24.js";import"./chunk-22.js";import"./chunk-5.js";import"./chunk-7.js";import"./chunk-8.js";import"./chunk-9.js";export{c as Settings,b as operations,a as readable};
