@@ -57,6 +57,15 @@ def press(page: sync_api.Page, name: str) -> None:
     button.click()
 
 
+def dialog_of(
+    page: sync_api.Page, running: service.Service, name: str, button: str
+) -> sync_api.Locator:
+    """Open the page of a node and press the button of an act; return the dialog of the act."""
+    page.goto(to(running, f"/v1/nodes/{name}"))
+    press(page, button)
+    return page.get_by_role("dialog")
+
+
 def confirm(page: sync_api.Page, button: str, typed: str | None = None) -> None:
     """Confirm the plan in the open dialog; ``typed`` is the name of the node if it asks for one."""
     dialog = page.get_by_role("dialog")

@@ -10,6 +10,7 @@ from tests.window.acts import (
     ERASE,
     act,
     confirm,
+    dialog_of,
     edit,
     failed_node,
     press,
@@ -88,9 +89,7 @@ def test_plan_shows_faults_at_their_steps_and_offers_no_button(
 ) -> None:
     live.create("plan-1")
     live.provision("plan-1", "manage", "manageable")
-    page.goto(to(live, "/v1/nodes/plan-1"))
-    press(page, "Clean…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "plan-1", "Clean…")
     steps = (
         '[{"interface": "bios", "step": "apply_configuration"},'
         ' {"interface": "deploy", "step": "no_such"}]'
@@ -107,9 +106,7 @@ def test_plan_shows_faults_at_their_steps_and_offers_no_button(
 def test_typed_name_cannot_be_skipped(page: sync_api.Page, live: service.Service) -> None:
     live.create("sure-1")
     live.provision("sure-1", "manage", "manageable")
-    page.goto(to(live, "/v1/nodes/sure-1"))
-    press(page, "Provide…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "sure-1", "Provide…")
     field = dialog.get_by_label("Type the name of the node")
     expect(field).to_be_focused()
     button = dialog.get_by_role("button", name="Provide sure-1", exact=True)
@@ -133,9 +130,7 @@ def test_effects_that_nobody_knows_count_as_the_loss_of_data(
 ) -> None:
     live.create("dim-1")
     live.provision("dim-1", "manage", "manageable")
-    page.goto(to(live, "/v1/nodes/dim-1"))
-    press(page, "Inspect…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "dim-1", "Inspect…")
     field = dialog.get_by_label("Type the name of the node")
     button = dialog.get_by_role("button", name="Inspect dim-1", exact=True)
     field.wait_for()
@@ -264,9 +259,7 @@ def test_hold_refuses_by_kind_and_reason_until_it_ends(
 ) -> None:
     live.create("held-1")
     live.provision("held-1", "manage", "manageable")
-    page.goto(to(live, "/v1/nodes/held-1"))
-    press(page, "Hold…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "held-1", "Hold…")
     dialog.get_by_label("Kind").select_option("legal")
     dialog.get_by_label("Reason").fill("case 4711")
     dialog.get_by_role("button", name="Hold held-1", exact=True).click()
@@ -292,9 +285,7 @@ def test_new_hold_freezes_the_machine_until_it_is_lifted(
 ) -> None:
     live.create("frozen-1")
     live.provision("frozen-1", "manage", "manageable")
-    page.goto(to(live, "/v1/nodes/frozen-1"))
-    press(page, "Hold…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "frozen-1", "Hold…")
     expect(dialog.get_by_role("status")).to_contain_text("deletion of the node")
     dialog.get_by_label("Kind").select_option("hardware")
     expect(dialog.get_by_role("status")).to_contain_text("Still allows everything else: ERASING")
@@ -327,9 +318,7 @@ def test_node_is_deleted_by_its_typed_name(
 ) -> None:
     faults.allow("404.*/v1/nodes/")  # of the reads that are under way when the node goes
     live.create("gone-1")
-    page.goto(to(live, "/v1/nodes/gone-1"))
-    press(page, "Delete…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "gone-1", "Delete…")
     button = dialog.get_by_role("button", name="Delete gone-1", exact=True)
     expect(button).to_be_disabled()
     confirm(page, "Delete gone-1", typed="gone-1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import ERASE, edit, press, row, state, to, write
+from tests.window.acts import ERASE, dialog_of, edit, press, row, state, to, write
 from tests.window.conftest import Faults, expect
 
 ANSWERS_LOST = 3
@@ -37,9 +37,7 @@ def test_lost_answer_and_another_press_start_one_run(
     live.create("cut-1")
     live.provision("cut-1", "manage", "manageable")
     sent = lose_answers(page, "PUT", "**/states/provision")
-    page.goto(to(live, "/v1/nodes/cut-1"))
-    press(page, "Provide…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "cut-1", "Provide…")
     dialog.get_by_label("Type the name of the node").fill("cut-1")
     button = dialog.get_by_role("button", name="Provide cut-1", exact=True)
     button.click()
@@ -58,9 +56,7 @@ def test_locked_node_names_the_holder_and_the_dialog_waits(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
     uuid = live.create("lock-1")
-    page.goto(to(live, "/v1/nodes/lock-1"))
-    press(page, "Manage…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "lock-1", "Manage…")
     button = dialog.get_by_role("button", name="Manage lock-1", exact=True)
     expect(button).to_be_enabled()
     lock = "UPDATE nodes SET reservation = ?, lock_token = ?, lock_expires = ? WHERE uuid = ?"
@@ -346,9 +342,7 @@ def test_lost_answer_and_another_press_make_one_hold(
 ) -> None:
     live.create("cut-2")
     sent = lose_answers(page, "POST", "**/holds")
-    page.goto(to(live, "/v1/nodes/cut-2"))
-    press(page, "Hold…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "cut-2", "Hold…")
     dialog.get_by_label("Reason").fill("a loose cable")
     button = dialog.get_by_role("button", name="Hold cut-2", exact=True)
     button.click()

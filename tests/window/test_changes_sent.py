@@ -14,7 +14,7 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import endless_cleaning, press, state, to
+from tests.window.acts import dialog_of, endless_cleaning, press, state, to
 from tests.window.conftest import Faults, expect
 
 KEY = re.compile(r"\d+(-\d+){3}")
@@ -304,9 +304,7 @@ def test_node_that_has_changed_gives_a_choice_between_both_versions(
 ) -> None:
     name = f"both-{len(choice)}"
     live.create(name, resource_class="gpu")
-    page.goto(to(live, f"/v1/nodes/{name}"))
-    press(page, "Hold…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, name, "Hold…")
     dialog.get_by_label("Reason").fill("a loud fan")
     button = dialog.get_by_role("button", name=f"Hold {name}", exact=True)
     expect(button).to_be_enabled()

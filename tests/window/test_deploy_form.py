@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import confirm, press, state, to
+from tests.window.acts import confirm, dialog_of, state
 from tests.window.test_enroll import typed_nowhere
 
 expect = sync_api.expect
@@ -21,9 +21,7 @@ def test_machine_is_deployed_with_image_and_config_drive(
     live.create("drive-1", resource_class="of-form")
     for target, reached in (("manage", "manageable"), ("provide", "available")):
         live.provision("drive-1", target, reached)
-    page.goto(to(live, "/v1/nodes/drive-1"))
-    press(page, "Deploy…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "drive-1", "Deploy…")
     dialog.locator("datalist option").first.wait_for(state="attached")
     assert dialog.locator("datalist option").get_attribute("value") == IMAGE
     dialog.get_by_label("Image", exact=True).fill(IMAGE)
@@ -57,9 +55,7 @@ def test_image_is_taken_away(page: sync_api.Page, live: service.Service) -> None
     live.create("drive-2", instance_info={"image_source": IMAGE})
     for target, reached in (("manage", "manageable"), ("provide", "available")):
         live.provision("drive-2", target, reached)
-    page.goto(to(live, "/v1/nodes/drive-2"))
-    press(page, "Deploy…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "drive-2", "Deploy…")
     image = dialog.get_by_label("Image", exact=True)
     expect(image).to_have_value(IMAGE)
     image.fill("")
@@ -72,9 +68,7 @@ def test_deploy_requires_a_saved_image(page: sync_api.Page, live: service.Servic
     live.create("drive-3", instance_info={"image_source": IMAGE})
     for target, reached in (("manage", "manageable"), ("provide", "available")):
         live.provision("drive-3", target, reached)
-    page.goto(to(live, "/v1/nodes/drive-3"))
-    press(page, "Deploy…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "drive-3", "Deploy…")
     button = dialog.get_by_role("button", name="Deploy drive-3")
     button.wait_for()
     image = dialog.get_by_label("Image", exact=True)
@@ -107,9 +101,7 @@ def test_name_that_is_typed_after_the_image_was_saved_stays(
             saved.append(route.request.url)
         route.continue_()
 
-    page.goto(to(live, "/v1/nodes/drive-4"))
-    press(page, "Deploy…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "drive-4", "Deploy…")
     dialog.get_by_label("Image", exact=True).fill(IMAGE)
     page.route(f"**/v1/nodes/{uuid}", hold_back)
     save = dialog.get_by_role("button", name="Save the image")

@@ -10,7 +10,7 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import cold, failed_node, press, row, state, to
+from tests.window.acts import cold, dialog_of, failed_node, row, state, to
 from tests.window.conftest import expect
 
 KEEP = "document.addEventListener('copy', () => { window.kept = String(getSelection()); })"
@@ -212,9 +212,7 @@ def test_plan_is_copied_and_refused_with_its_faults(
     page: sync_api.Page, live: service.Service
 ) -> None:
     failed_node(live, "planned-1")
-    page.goto(to(live, "/v1/nodes/planned-1"))
-    press(page, "Retry…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "planned-1", "Retry…")
     dialog.locator(".plan li").first.wait_for()
     text = dialog.get_by_role("button", name="Copy as curl: POST").get_attribute("title") or ""
     done = subprocess.run(["sh", "-ec", text], capture_output=True, timeout=60, check=True)

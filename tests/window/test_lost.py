@@ -16,6 +16,7 @@ from playwright import sync_api
 from tests.support import service
 from tests.window.acts import (
     ERASE,
+    dialog_of,
     edit,
     endless_cleaning,
     failed_node,
@@ -46,6 +47,14 @@ def held_back(page: sync_api.Page, pattern: str | re.Pattern[str]) -> list[sync_
 
     page.route(pattern, hold)
     return found
+
+
+@contextlib.contextmanager
+def lost(page: sync_api.Page, pattern: str, **answer: Any) -> Iterator[None]:
+    """Answer requests with an error, or with nothing at all, while the block runs."""
+    page.route(pattern, lambda route: route.fulfill(**answer) if answer else route.abort())
+    yield
+    page.unroute(pattern)
 
 
 def until(page: sync_api.Page, ask: Callable[[], bool], about: str) -> None:
@@ -86,9 +95,7 @@ def test_service_that_hangs_is_told_once_and_ages_stop_until_it_answers(
 ) -> None:
     live.create("hung-1")
     page.clock.install()
-    page.goto(to(live, "/v1/nodes/hung-1"))
-    press(page, "Hold…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "hung-1", "Hold…")
     dialog.get_by_label("Reason").fill("a fan")
     send = dialog.get_by_role("button", name="Hold hung-1")
     expect(send).to_be_enabled()
@@ -145,16 +152,13 @@ def test_lost_request_is_no_lost_service(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
     live.create("one-lost-1")
-    page.goto(to(live, "/v1/nodes/one-lost-1"))
-    press(page, "Hold…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "one-lost-1", "Hold…")
     dialog.get_by_label("Reason").fill("a fan")
-    page.route("**/v1/nodes/*/holds", lambda route: route.abort())
-    with page.expect_response("**/v1"):
-        dialog.get_by_role("button", name="Hold one-lost-1").click()
-    expect(page.locator(".connection")).not_to_contain_text("offline")
-    expect(page.locator(".bar").get_by_role("alert")).to_have_count(0)
-    page.unroute("**/v1/nodes/*/holds")
+    with lost(page, "**/v1/nodes/*/holds"):
+        with page.expect_response("**/v1"):
+            dialog.get_by_role("button", name="Hold one-lost-1").click()
+        expect(page.locator(".connection")).not_to_contain_text("offline")
+        expect(page.locator(".bar").get_by_role("alert")).to_have_count(0)
     page.locator(".held-mark").wait_for()
     faults.allow("net::ERR_")
 
@@ -164,11 +168,10 @@ def test_fleet_that_was_opened_while_the_service_is_away_appears_by_itself(
 ) -> None:
     live.create("early-1")
     for pattern in ("**/v1/events?since=now", "**/v1/nodes?limit=*"):
-        page.route(pattern, lambda route: route.abort())
-        page.goto("about:blank")
-        page.goto(to(live, "/v1/nodes?~q=early-"))
-        expect(page.locator(".fault")).to_contain_text("Is the service up?")
-        page.unroute(pattern)
+        with lost(page, pattern):
+            page.goto("about:blank")
+            page.goto(to(live, "/v1/nodes?~q=early-"))
+            expect(page.locator(".fault")).to_contain_text("Is the service up?")
         row(page, "early-1").wait_for()
         expect(page.locator(".fault")).to_have_count(0)
     faults.allow("net::ERR_")
@@ -178,11 +181,10 @@ def test_events_that_were_opened_while_the_service_is_away_appear_by_themselves(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
     live.create("early-2")
-    page.route("**/v1/events?*limit=200", lambda route: route.fulfill(**AWAY))
-    page.goto(to(live, "/v1/events"))
-    fault = page.locator(".fault")
-    expect(fault).to_contain_text("The database is away.")
-    page.unroute("**/v1/events?*limit=200")
+    with lost(page, "**/v1/events?*limit=200", **AWAY):
+        page.goto(to(live, "/v1/events"))
+        fault = page.locator(".fault")
+        expect(fault).to_contain_text("The database is away.")
     expect(page.locator(".activity")).to_contain_text("early-2")
     expect(fault).to_have_count(0)
     faults.allow("503")
@@ -207,19 +209,17 @@ def test_page_of_a_node_keeps_what_it_shows_while_the_service_is_away(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
     live.create("kept-2")
-    page.route("**/v1/nodes/kept-2/why", lambda route: route.fulfill(**AWAY))
-    page.goto(to(live, "/v1/nodes/kept-2"))
-    fault = page.locator(".fault")
-    expect(fault).to_contain_text("The database is away.")
-    page.unroute("**/v1/nodes/kept-2/why")
+    with lost(page, "**/v1/nodes/kept-2/why", **AWAY):
+        page.goto(to(live, "/v1/nodes/kept-2"))
+        fault = page.locator(".fault")
+        expect(fault).to_contain_text("The database is away.")
     page.get_by_role("heading", name="kept-2").wait_for()
     expect(fault).to_have_count(0)
-    page.route("**/v1/nodes/kept-2/why", lambda route: route.fulfill(**AWAY))
-    live.ask("PATCH", "/v1/nodes/kept-2", [{"op": "add", "path": "/extra/a", "value": 1}])
-    live.provision("kept-2", "manage", "manageable")
-    fault.wait_for()
-    page.get_by_role("heading", name="kept-2").wait_for()
-    page.unroute("**/v1/nodes/kept-2/why")
+    with lost(page, "**/v1/nodes/kept-2/why", **AWAY):
+        live.ask("PATCH", "/v1/nodes/kept-2", [{"op": "add", "path": "/extra/a", "value": 1}])
+        live.provision("kept-2", "manage", "manageable")
+        fault.wait_for()
+        page.get_by_role("heading", name="kept-2").wait_for()
     page.locator(".node-head .state").get_by_text("manageable").wait_for()
     expect(fault).to_have_count(0)
     faults.allow("503")
@@ -302,11 +302,10 @@ def test_rows_of_a_filter_of_the_api_stay_while_the_service_is_away(
     assert live.ask("POST", "/v1/nodes/stays-1/holds", hold).status_code == 201
     page.goto(to(live, "/v1/nodes?held=true&~q=stays-"))
     row(page, "stays-1").wait_for()
-    page.route("**/v1/nodes?held=true*", lambda route: route.fulfill(**AWAY))
-    fault = page.locator(".fault")
-    expect(fault).to_contain_text("The database is away.")
-    expect(row(page, "stays-1")).to_have_count(1)
-    page.unroute("**/v1/nodes?held=true*")
+    with lost(page, "**/v1/nodes?held=true*", **AWAY):
+        fault = page.locator(".fault")
+        expect(fault).to_contain_text("The database is away.")
+        expect(row(page, "stays-1")).to_have_count(1)
     expect(fault).to_have_count(0)
     faults.allow("503")
 
@@ -315,16 +314,14 @@ def test_log_goes_on_after_its_stream_was_cut_and_says_why_it_is_missing(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
     with endless_cleaning(live, "lost-log-1"):
-        page.route("**/log?follow=true", lambda route: route.fulfill(**AWAY))
-        page.goto(to(live, "/v1/nodes/lost-log-1?~tab=log"))
-        expect(page.locator(".fault")).to_contain_text("The database is away.")
-        log = page.get_by_role("log")
-        expect(log).not_to_contain_text("No line yet")
-        page.unroute("**/log?follow=true")
+        with lost(page, "**/log?follow=true", **AWAY):
+            page.goto(to(live, "/v1/nodes/lost-log-1?~tab=log"))
+            expect(page.locator(".fault")).to_contain_text("The database is away.")
+            log = page.get_by_role("log")
+            expect(log).not_to_contain_text("No line yet")
         empty: dict[str, Any] = {"status": 200, "body": "", "content_type": "text/plain"}
-        page.route("**/log?follow=true", lambda route: route.fulfill(**empty))
-        expect(page.locator(".fault")).to_have_count(0)
-        page.unroute("**/log?follow=true")
+        with lost(page, "**/log?follow=true", **empty):
+            expect(page.locator(".fault")).to_have_count(0)
         log.get_by_text("erase_devices_metadata begins").wait_for()
         expect(page.locator(".fault")).to_have_count(0)
     faults.allow("503")
@@ -502,9 +499,7 @@ def test_hold_ends_at_the_time_of_the_zone_that_is_shown(
     for utc, hours in ((False, "18"), (True, "03")):
         page.goto(to(live, "/v1/whoami"))
         page.get_by_label("Show times in UTC").set_checked(utc)
-        page.goto(to(live, "/v1/nodes/until-1"))
-        press(page, "Hold…")
-        dialog = page.get_by_role("dialog")
+        dialog = dialog_of(page, live, "until-1", "Hold…")
         dialog.get_by_label("Until").fill("2099-01-02T03:00")
         copied = dialog.get_by_role("button", name="Copy as curl")
         expect(copied).to_have_attribute("title", re.compile(rf"-0[12]T{hours}:00:00.000Z"))
@@ -639,13 +634,12 @@ def test_attention_that_fails_is_shown_as_old(
     home = page.get_by_role("region", name="Needs attention")
     expect(home).to_be_visible()
     faults.allow("503")
-    page.route("**/v1/attention", lambda route: route.fulfill(**AWAY))
-    live.create("old-1")
-    expect(home.get_by_role("alert")).to_contain_text("The database is away.")
-    expect(home.get_by_role("alert")).to_contain_text(
-        re.compile(r"Old: what is shown was read at \d\d:\d\d:\d\d")
-    )
-    page.unroute("**/v1/attention")
+    with lost(page, "**/v1/attention", **AWAY):
+        live.create("old-1")
+        expect(home.get_by_role("alert")).to_contain_text("The database is away.")
+        expect(home.get_by_role("alert")).to_contain_text(
+            re.compile(r"Old: what is shown was read at \d\d:\d\d:\d\d")
+        )
     live.create("old-2")
     expect(home.get_by_role("alert")).to_have_count(0)
 

@@ -9,16 +9,24 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import act, edit, endless_cleaning, failed_node, press, row, state, to
+from tests.window.acts import (
+    act,
+    dialog_of,
+    edit,
+    endless_cleaning,
+    failed_node,
+    press,
+    row,
+    state,
+    to,
+)
 
 expect = sync_api.expect
 
 
 def test_retry_leaves_a_step_out_with_a_reason(page: sync_api.Page, live: service.Service) -> None:
     failed_node(live, "waived-1")
-    page.goto(to(live, "/v1/nodes/waived-1"))
-    press(page, "Retry…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "waived-1", "Retry…")
     dialog.get_by_text("Begin earlier").click()
     dialog.get_by_label("Leave out").select_option(label="2 deploy.erase_devices")
     dialog.get_by_label("Reason").fill("disk 3 goes to the shredder")
@@ -37,9 +45,7 @@ def test_retry_leaves_a_step_out_with_a_reason(page: sync_api.Page, live: servic
 
 def test_run_stops_after_the_chosen_step(page: sync_api.Page, live: service.Service) -> None:
     with endless_cleaning(live, "stopped-1"):
-        page.goto(to(live, "/v1/nodes/stopped-1"))
-        press(page, "Stop at the next step…")
-        dialog = page.get_by_role("dialog")
+        dialog = dialog_of(page, live, "stopped-1", "Stop at the next step…")
         dialog.get_by_label("wait there, until Go on or Abort").wait_for()
         dialog.get_by_label("Stop after").select_option(index=1)
         dialog.get_by_label("Reason").fill("look at disk 3")
@@ -106,9 +112,7 @@ def test_declared_data_state_is_a_column_and_a_filter(
 ) -> None:
     live.create("data-1")
     live.create("data-2")
-    page.goto(to(live, "/v1/nodes/data-1"))
-    press(page, "Data…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "data-1", "Data…")
     dialog.locator("select").select_option("dirty")
     dialog.get_by_label("Reason").fill("came back from a customer")
     dialog.get_by_role("button", name="Declare", exact=True).click()
@@ -190,9 +194,7 @@ def test_lamps_that_the_driver_lacks_are_refused_with_the_reason(
 def test_steps_of_the_node_are_picked(page: sync_api.Page, live: service.Service) -> None:
     live.create("pick-1")
     live.provision("pick-1", "manage", "manageable")
-    page.goto(to(live, "/v1/nodes/pick-1"))
-    press(page, "Clean…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "pick-1", "Clean…")
     expect(dialog.get_by_role("status").first).to_contain_text("Add at least one step")
     expect(dialog.get_by_label("Steps, as JSON")).to_be_hidden()
     offered = dialog.get_by_label("Add a step")
@@ -219,9 +221,7 @@ def test_steps_that_are_not_json_are_not_planned(
 ) -> None:
     live.create("pick-2")
     live.provision("pick-2", "manage", "manageable")
-    page.goto(to(live, "/v1/nodes/pick-2"))
-    press(page, "Clean…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "pick-2", "Clean…")
     dialog.get_by_role("button", name="Erase all disks").click()
     button = dialog.get_by_role("button", name="Clean pick-2", exact=True)
     button.wait_for()

@@ -9,7 +9,7 @@ import pytest
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import confirm, edit, press, to, write
+from tests.window.acts import confirm, dialog_of, edit, press, to, write
 from tests.window.conftest import Faults, expect
 
 
@@ -232,9 +232,7 @@ def test_undo_of_maintenance_gives_back_the_reason_of_another(
 ) -> None:
     faults.allow("412")
     live.create("mine-2")
-    page.goto(to(live, "/v1/nodes/mine-2"))
-    press(page, "Maintenance…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "mine-2", "Maintenance…")
     dialog.get_by_label("Reason").fill("mine")
     expect(dialog.get_by_role("button", name="Set maintenance")).to_be_enabled()
     body = {"reason": "a loud fan"}
@@ -342,9 +340,7 @@ def test_erased_node_is_erased_again_by_one_press(
     live.provision("free-1", "manage", "manageable")
     body = {"data_state": "clean", "reason": "a new disk"}
     assert live.ask("PUT", "/v1/nodes/free-1/data_state", body).status_code < 300
-    page.goto(to(live, "/v1/nodes/free-1"))
-    press(page, "Provide…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "free-1", "Provide…")
     button = dialog.get_by_role("button", name="Provide free-1", exact=True)
     expect(button).to_be_enabled()
     expect(dialog.get_by_label("Type the name of the node")).to_have_count(0)

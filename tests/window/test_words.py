@@ -10,6 +10,7 @@ from playwright import sync_api
 from tests.support import service
 from tests.window.acts import (
     confirm,
+    dialog_of,
     edit,
     endless_cleaning,
     failed_node,
@@ -65,9 +66,7 @@ def test_end_of_an_act_stays_in_the_tray_on_other_pages(
     page: sync_api.Page, live: service.Service
 ) -> None:
     failed_node(live, "follow-1")
-    page.goto(to(live, "/v1/nodes/follow-1"))
-    press(page, "Retry…")
-    dialog = page.get_by_role("dialog")
+    dialog = dialog_of(page, live, "follow-1", "Retry…")
     dialog.get_by_label("Type the name of the node").fill("follow-1")
     with page.expect_response("**/states/provision"):
         dialog.get_by_role("button", name="Retry follow-1").click()
