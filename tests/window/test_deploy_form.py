@@ -111,7 +111,12 @@ def test_name_that_is_typed_after_the_image_was_saved_stays(
     expect(save).to_be_disabled()
     expect(dialog).to_contain_text("Save the image first.")
     plans: list[str] = []
-    page.on("request", lambda one: one.url.endswith("/plan") and plans.append(one.url))
+
+    def note(asked: sync_api.Request) -> None:
+        if asked.url.endswith("/plan"):
+            plans.append(asked.url)
+
+    page.on("request", note)
     held[0].continue_()
     name = dialog.get_by_label("Type the name of the node")
     name.fill("drive-4")

@@ -252,13 +252,6 @@ def test_3_machine_is_deployed_and_given_back(
     confirm = hand.dialog.get_by_label("Type the name of the node")
     hand.fill(confirm, "web-1")
     deploy = hand.dialog.get_by_role("button", name="Deploy web-1", exact=True)
-
-    def is_sure() -> bool:
-        """Type again if the plan of the saved image came meanwhile."""
-        confirm.fill("web-1")
-        return deploy.is_enabled()
-
-    service.until(is_sure, "the plan")
     hand.click(deploy)
     acts.state(hand.page, "active").wait_for()
     hand.press("l")
