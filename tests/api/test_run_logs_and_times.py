@@ -356,7 +356,7 @@ def test_usual_times_of_all_steps_cost_one_statement(
     run = add_timed_run(database, node, *names, state="running")
     with count_statements(database) as sent:
         assert len(api.get(f"/v1/nodes/{node}/runs/{run}").json["steps"]) == 20
-    assert len(sent) <= 4, sent  # node, run, steps, usual durations
+    assert len(sent) <= 5, sent  # node, run, steps, usual durations, batch
 
 
 def test_run_with_an_unknown_step_has_no_expected_end(
@@ -391,7 +391,7 @@ def test_run_that_has_ended_has_usual_times_and_no_predictions(
     run = add_timed_run(database, node, ("burnin_cpu", "done", 9 * HOUR), state=state)
     with count_statements(database) as sent:
         shown = api.get(f"/v1/nodes/{node}/runs/{run}").json
-    assert len(sent) <= 4, sent  # node, run, steps, usual durations
+    assert len(sent) <= 5, sent  # node, run, steps, usual durations, batch
     assert shown["eta"] is None
     assert shown["steps"][0]["usual_seconds"] == {"p50": 60, "p90": 9 * HOUR, "samples": 6}
     assert shown["steps"][0]["overdue"] is None

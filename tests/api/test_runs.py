@@ -598,10 +598,12 @@ def test_run_names_its_batch_to_those_who_may_read_it(
     }
     made = callers("admin", OWNER).post("/v1/batches", body)
     assert made.status == 201, made.text
-    begun = models.batch_nodes.update().values(run_uuid=run)
-    database.write(lambda conn: conn.execute(begun))
-    paths = (f"/v1/runs/{run}", f"/v1/nodes/n1/runs/{run}", "/v1/nodes/n1/runs/current")
-    for path in paths:
+    for change in (
+        models.batches.update().values(project=OWNER),
+        models.batch_nodes.update().values(run_uuid=run),
+    ):
+        database.write(lambda conn, change=change: conn.execute(change))  # type: ignore[misc]
+    for path in (f"/v1/runs/{run}", f"/v1/nodes/n1/runs/{run}"):
         for project, shown in ((OWNER, made.json["uuid"]), (LESSEE, None)):
             assert callers("reader", project).get(path).json["batch"] == shown, path
         assert callers("reader").get(path).json["batch"] == made.json["uuid"]
