@@ -132,6 +132,23 @@ def test_entries_of_one_person_stand_before_the_newer_ones_of_others(
     expect(page).to_have_url(re.compile("requester=bob"))
 
 
+def test_duration_of_the_address_moves_on_with_the_time(
+    open_page: OpenPage, guarded: service.Service, faults: Faults
+) -> None:
+    faults.allow("401")
+    be(guarded, "alice")
+    guarded.create("who-3")
+    page = open_page(guarded)
+    page.clock.install()
+    page.goto(to(guarded, "/v1/events?since=PT1H&node=who-3"))
+    log_in(page)
+    expect(entry(page, "Enrolled")).to_be_visible()
+    # Nothing is read that would tell the time of the service.
+    page.get_by_role("button", name="Pause", exact=True).click()
+    page.clock.fast_forward("02:00:00")
+    expect(entry(page, "Enrolled")).to_have_count(0)
+
+
 def test_batch_of_the_fleet_contains_its_runs_and_names_who_asked(
     open_page: OpenPage, guarded: service.Service, faults: Faults
 ) -> None:

@@ -17,6 +17,8 @@ let usedAt = 0;
 const USED_MS = 60 * 1000;
 /** The user whose documents the page shows. */
 let shownTo = "";
+/** A login does not wait longer than this for the name of its user. */
+const LONGEST_MS = 10_000;
 /** Number of the login that is held. */
 export let loginTurn = 0;
 
@@ -55,9 +57,14 @@ export function logInBasic(name: string, password: string) {
 /** @param token a token of Keystone: only the service knows whose it is */
 export async function logInToken(token: string) {
   const [name, value] = ["X-Auth-Token", token.trim()];
-  const headers = { [name]: value };
   const unknown = () => ({ user: "", name: "token" });
-  const { user, name: label } = await fetch(`${ROOT}/v1/whoami`, { headers, credentials: "same-origin" })
+  const { user, name: label } = await fetch(`${ROOT}/v1/whoami`, {
+    headers: { [name]: value },
+    cache: "no-store",
+    redirect: "manual",
+    referrerPolicy: "no-referrer",
+    signal: AbortSignal.timeout(LONGEST_MS),
+  })
     .then((answer) => (answer.ok ? answer.json() : unknown()))
     .catch(unknown);
   share({ name, value, user, label });
