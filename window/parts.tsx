@@ -9,6 +9,7 @@ import { Menu } from "./parts/dialog";
 import { Checkbox, Field, Select } from "./parts/fields";
 import { ActForm, Changes } from "./parts/form";
 import { HoldForm, NEW_HOLD } from "./parts/holds";
+import { ObservedBar } from "./parts/observed";
 import { Plan } from "./parts/plan";
 import { Checks, FaultBox, List, Skeleton, Tree } from "./parts/read";
 import { Refusable } from "./parts/refusable";
@@ -147,6 +148,11 @@ const MEMBERS = "done failed refused starting running pending skipped aborted"
     wave: at < 2 ? 0 : 1,
     result,
   }));
+
+const IMPORTS = [
+  { at: ago(86_400), release: "35 (2026.1)", trial: false, observed: 9998, unread: 4 },
+  { at: ago(90_000), release: HOSTILE, trial: false, observed: 0, unread: 0 },
+];
 
 const entry = (key: string, facts: Partial<Entry>): Entry => ({
   key,
@@ -359,6 +365,14 @@ function Parts() {
           <Plan plan={plan} />
         </Part>
       ))}
+      <Part name="Observed machines">
+        <ObservedBar imports={IMPORTS} releases reload={() => {}} />
+        <ObservedBar
+          imports={[{ ...IMPORTS[0], observed: 1, unread: 1, trial: true }]}
+          releases
+          reload={() => {}}
+        />
+      </Part>
       <Part name="Confirmations">
         {["name", "unknown", "tick", "none"].map((kind) => (
           <Confirm key={kind} kind={kind} name="rack1" onSure={nothing} />

@@ -55,6 +55,15 @@ export function openLift(props: Held) {
   show(() => <Lift {...props} />);
 }
 
+const Release = lazy(async () => (await import("./release")).Release);
+
+/** Numbers of machines that are only observed, and of those that have not answered. */
+export type Released = { observed: number; unread: number; reload: () => void };
+
+export function openRelease(props: Released) {
+  show(() => <Release {...props} />);
+}
+
 /** States of a node with an instance. */
 export const USED = /active|rescu|servic/;
 

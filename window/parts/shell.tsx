@@ -9,6 +9,7 @@ import { heardAt, mode, newer } from "../wire/feed";
 import { logInBasic, logInToken, loginUser, loginWanted } from "../wire/login";
 import { covered, DialogHost, Menu } from "./dialog";
 import { Field, typed } from "./fields";
+import { Observed } from "./observed";
 import { openHelp, openPalette } from "./palette";
 import { MORE, nextTheme, PAGES } from "./places";
 import { copy, Curl, documents, hush } from "./toasts";
@@ -72,6 +73,7 @@ export function Shell({ children }: { children?: any }) {
         )}
       </header>
       <Bars />
+      <Observed />
       <main id="main-content" tabindex={-1}>
         {children}
       </main>

@@ -88,6 +88,9 @@ function formatted(at: string, utc: boolean, form: Format) {
 export const absolute = (at: string, utc: boolean): string =>
   formatted(at, utc, { ...SECONDS, ...DAY, ...(/\.\d/.test(at) && { fractionalSecondDigits: 3 as 3 }) });
 
+/** @returns the day without its year: `Nov 28` */
+export const dateOf = (at: string, utc: boolean): string => formatted(at, utc, DATE);
+
 /** @returns the day with its zone, as a heading of times: `Sat, Nov 28, 2026, GMT+9` */
 export const dayOf = (at: string, utc: boolean): string => formatted(at, utc, { ...DAY, weekday: "short" });
 
