@@ -12,6 +12,7 @@ from ironic_lite.core.json_types import Json
 
 pytestmark = pytest.mark.feature("move_in")
 comparison = pytest.importorskip("ironic_lite.features.move_in.comparison")
+differences = pytest.importorskip("ironic_lite.features.move_in.differences")
 
 NODE: Json = {
     "uuid": "n1",
@@ -181,3 +182,85 @@ def test_boot_device_of_a_bmc_that_is_silent_for_one_service_is_expected() -> No
     document = found.document()
     assert [one["rule"] for one in document["expected"]] == ["boot device"]
     assert [one["path"] for one in document["differences"]] == ["nodes/boot device.persistent"]
+
+
+IMPORT: Json = {
+    "selection": {"groups": [], "nodes": []},
+    "left_out": [{"uuid": "n2", "name": "r7-02"}],
+    "maps": {
+        "names": {"driver": {"ilo": "redfish"}, "storage": {"cinder": "noop"}},
+        "paths": [["/etc/ironic/ca", "/etc/ironic-lite/ca"]],
+    },
+}
+
+
+def moved(there: Json, here: Json, document: Json = IMPORT) -> tuple[list[str], dict[str, int]]:
+    """Return the unexpected paths and the expected numbers of one node after an import."""
+    found = comparison.ComparisonReport(differences.MoveNotes.read([document]))
+    found.compare("nodes", "n1", {"": there}, {"": here} if here else {})
+    return paths(found.document()), expected(found.document())
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        ({"driver": "ilo", "bios_interface": "ilo"}, {"driver": "redfish", "bios_interface": "x"}),
+        ({"driver": "ilo", "driver_info": {"ilo_address": "h"}}, {"driver": "redfish"}),
+        ({"storage_interface": "cinder"}, {"storage_interface": "noop"}),
+        (
+            {"driver_info": {"redfish_verify_ca": "/etc/ironic/ca/a.pem"}},
+            {"driver_info": {"redfish_verify_ca": "/etc/ironic-lite/ca/a.pem"}},
+        ),
+    ],
+)
+def test_names_that_the_import_has_mapped_are_expected(there: Json, here: Json) -> None:
+    unexpected, rules = moved(there, here)
+    assert (unexpected, list(rules)) == ([], ["maps"])
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        ({"driver": "ilo"}, {"driver": "ipmi"}),
+        ({"storage_interface": "cinder"}, {"storage_interface": "external"}),
+        ({"driver_info": {"a": "/etc/ironic/ca"}}, {"driver_info": {"a": "/etc/x"}}),
+    ],
+)
+def test_other_names_than_those_of_the_maps_are_differences(there: Json, here: Json) -> None:
+    unexpected, rules = moved(there, here)
+    assert (len(unexpected), rules) == (1, {})
+
+
+def test_left_out_node_and_its_parts_are_expected() -> None:
+    found = comparison.ComparisonReport(differences.MoveNotes.read([IMPORT]))
+    for ident in ("n1", "n2"):
+        found.compare("nodes", ident, {"": {"uuid": ident}}, {})
+        found.compare("ports", f"p{ident}", {"": {"uuid": f"p{ident}", "node_uuid": ident}}, {})
+    assert paths(found.document()) == ["nodes", "ports"]
+    assert expected(found.document()) == {"left out": 2}
+
+
+@pytest.mark.parametrize(
+    ("selection", "absent"),
+    [
+        ({"groups": ["rack"], "nodes": []}, True),
+        ({"groups": [], "nodes": ["r7-02"]}, True),
+        ({"groups": ["row"], "nodes": []}, False),
+        ({"groups": [], "nodes": ["r7-01"]}, False),
+        ({"groups": [], "nodes": []}, False),
+    ],
+)
+def test_nodes_that_were_not_selected_are_expected(selection: Json, absent: bool) -> None:
+    node = {"uuid": "n1", "name": "r7-01", "conductor_group": "Row"}
+    unexpected, rules = moved(node, {}, {**IMPORT, "selection": selection})
+    assert (unexpected == [], "left out" in rules) == (absent, absent)
+
+
+def test_secrets_that_the_import_drops_are_expected() -> None:
+    there = {"instance_info": {"rescue_password": "******", "a": 1}}
+    assert moved(there, {"instance_info": {"a": 1}}) == ([], {"dropped": 1})
+    setting = {"name": "s", "value": "******", "attribute_type": "Password"}
+    found = report({**setting, "value": None}, setting, "nodes/bios")
+    assert expected(found) == {"dropped": 1}
+    error = {"provision_state": "error", "target_provision_state": "available"}
+    assert moved(error, {**error, "target_provision_state": None}) == ([], {"targets": 1})

@@ -189,6 +189,18 @@ class ApiReader:
             words = urllib.parse.urlencode({"marker": marker})
             path = f"{place}{'&' if '?' in place else '?'}{words}"
 
+    def moves(self) -> differences.MoveNotes:
+        """Return what this service has recorded of its imports; nothing if it shows none."""
+        status, text, _ = self._get("imports")
+        if status != HTTPStatus.OK:
+            return differences.MoveNotes()
+        try:
+            uuids = [str(one["uuid"]) for one in self._object("imports", text)["imports"]]
+            places = (f"imports/{urllib.parse.quote(one, safe='')}" for one in uuids)
+            return differences.MoveNotes.read([self._document(place) for place in places])
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise self._failure("answers GET /v1/imports in another form") from None
+
     def _document(self, path: str) -> Json:
         status, body, _ = self._get(path)
         if status == HTTPStatus.OK:
@@ -375,7 +387,7 @@ class SavedAnswers:
 def compare(saved: SavedAnswers, reader: ApiReader) -> comparison.ComparisonReport:
     """Compare this service with the answers of Ironic."""
     reader.version = f"{versions.MAJOR}.{saved.version}"
-    report = comparison.ComparisonReport()
+    report = comparison.ComparisonReport(reader.moves())
     absent: set[str] = set()
     drivers = set(saved.names(differences.DRIVERS))
     for listing in _listings(saved.version):

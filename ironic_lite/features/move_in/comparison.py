@@ -20,8 +20,10 @@ from ironic_lite.features.move_in.differences import (
     BOOT_DEVICE,
     DRIVERS,
     HISTORY,
+    LEFT_OUT,
     NODES,
     ExpectedDifference,
+    MoveNotes,
     ValueDifference,
     has_links,
     rule_of,
@@ -180,7 +182,9 @@ class _PathGroup:
 class ComparisonReport:
     """Differences by their paths, in bounded memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, moves: MoveNotes | None = None) -> None:
+        self._moves = moves or MoveNotes()
+        self._left_out: set[object] = set()
         self.compared: collections.Counter[str] = collections.Counter()
         self._groups: dict[str, _PathGroup] = {}
         self._expected: collections.Counter[ExpectedDifference] = collections.Counter()
@@ -189,11 +193,19 @@ class ComparisonReport:
         """Add what differs between the objects of both sides."""
         self.compared[resource] += 1
         for one in differences(resource, name, there, here):
-            rule = rule_of(one)
+            rule = LEFT_OUT if self._is_left_out(one) else rule_of(one, self._moves)
             if rule is None:
                 self._add(one, name)
             else:
                 self._expected[rule] += 1
+
+    def _is_left_out(self, one: ValueDifference) -> bool:
+        """Return whether an object, or its node, was not to be imported; nodes come first."""
+        if one.here is not ABSENT or one.path or not isinstance(one.there, dict):
+            return False
+        if one.resource == NODES and self._moves.explain_absence(one.there):
+            self._left_out.add(one.there.get("uuid"))
+        return one.there.get("uuid" if one.resource == NODES else "node_uuid") in self._left_out
 
     def _add(self, one: ValueDifference, owner: str) -> None:
         path = _path(one)
