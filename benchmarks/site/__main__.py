@@ -131,7 +131,8 @@ async def _kill(processes: report.Processes, pauses: Mapping[str, float]) -> Non
 async def _drive(
     scenario: Json, service: harness.Service, bmcs: int, files: int, folder: pathlib.Path
 ) -> int:
-    config = {"scenario": scenario, "port": bmcs, "files": f"http://127.0.0.1:{files}"}
+    served = f"http://127.0.0.1:{files}"
+    config = {"scenario": scenario, "port": bmcs, "files": served, "agents": free_port()}
     certificates = folder / "machines"
     certificates.mkdir()
     simulator = await Simulator.start(config, certificates)

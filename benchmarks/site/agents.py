@@ -1,6 +1,6 @@
 """Ramdisk of one machine: it boots what the service published, and speaks as agent 13 does.
 
-Agent n listens at 127.(65..).x.y:9999, with a certificate of its own. What it answers to commands
+Agent n listens at 127.(65..).x.y, with a certificate of its own. What it answers to commands
 is compared with a recording of the real agent (``agent.json``).
 """
 
@@ -30,16 +30,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
+from benchmarks.site import faults
 from benchmarks.site.bmc import Machine, address
 from benchmarks.site.trees import Json
 from benchmarks.site.wire import Client, Connection, Reply, Request
 from tests.emulators import machines
 
-FIRST, PORT = 65, 9999
+FIRST = 65
+"""The first number of the addresses of agents."""
 RECORDED = orjson.loads((pathlib.Path(__file__).parent / "agent.json").read_bytes())
 """Clean steps of the real agent, and an exchange with it: types instead of values."""
 VERSION = "13.0.0"
-ERASES = "erase_devices_metadata"
 _TRIES_SECONDS, _RETRY_SECONDS = 60.0, 5.0
 _HEARTBEAT_SECONDS, _LEAST = 5.0, 0.1
 _LOCK_PAUSES = (5.0, 10.0, 30.0)
@@ -68,10 +69,12 @@ class Place:
 
     :param files: the URL of the boot server, as DHCP gives it.
     :param folder: of certificates.
+    :param port: of all agents; 9999 may be that of another site on this machine.
     """
 
     files: str
     folder: pathlib.Path
+    port: int
     times: Times
 
 
@@ -227,7 +230,7 @@ class Ramdisk:
         self._server = await asyncio.get_running_loop().create_server(
             lambda: Connection(agent.receive, lambda _: self.machine.count("agent connect")),
             self.host,
-            PORT,
+            self.place.port,
             ssl=context(file),
         )
         return text.partition("-----BEGIN PRIVATE")[0]
@@ -320,7 +323,7 @@ class Agent:
 
     async def _send_heartbeat(self) -> None:
         body = {
-            "callback_url": f"https://{self._ramdisk.host}:{PORT}",
+            "callback_url": f"https://{self._ramdisk.host}:{self._ramdisk.place.port}",
             "agent_token": self._token,
             "agent_version": VERSION,
             "agent_verify_ca": self._certificate,
@@ -412,7 +415,7 @@ class Agent:
             error["details"] = "disk sda is on fire"
             command.update(command_status="FAILED", command_error=error)
         else:
-            machine.erasures += step["step"] == ERASES
+            machine.erasures += step["step"] == faults.ERASES
             done = {"clean_result": None, "clean_step": step}
             command.update(command_status="SUCCEEDED", command_result=done)
         self._forced = True

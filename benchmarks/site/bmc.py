@@ -61,10 +61,13 @@ def number_of(host: str, first: int = 1) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """Seconds that a BMC takes to answer, and its machine to change its power."""
+    """Seconds that a BMC takes to answer, and its machine to change its power; and of faults."""
 
     answer: tuple[float, float] = (0.03, 0.3)
     power: tuple[float, float] = (2, 8)
+    slow: float = 20
+    busy: float = 30
+    restart: float = 10
 
 
 class Machine:

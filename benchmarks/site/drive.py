@@ -33,12 +33,13 @@ FIELDS = "uuid,name,provision_state,last_error,reservation,maintenance"
 
 @dataclasses.dataclass
 class Node:
-    """The node of a machine: the verb under way, and when it reached its end."""
+    """The node of a machine: the verb under way, its end, and why its agent was refused."""
 
     number: int
     uuid: str = ""
     verb: str = "manage"
     begun: float = 0.0
+    refused: str = ""
     ended: float | None = None
 
 
@@ -133,7 +134,7 @@ class Driver:
         """Follow the events of all nodes; a stream that ends goes on from its last cursor."""
         cursor = "0"
         while True:
-            target = f"/v1/events?follow=true&kind=provision&since={cursor}"
+            target = f"/v1/events?follow=true&kind=provision,agent_refused&since={cursor}"
             with contextlib.suppress(OSError):
                 async for line in self._client.lines(target):
                     event = orjson.loads(line)
@@ -149,6 +150,9 @@ class Driver:
         if not name.startswith("site-"):
             return
         node = self.nodes[int(name.removeprefix("site-"))]
+        if event["kind"] == "agent_refused":
+            node.refused = f" | refused: {event['data']['reason']}"
+            return
         if node.ended is not None or event.get("before") in (None, "enroll", state):
             return
         if state == "manageable" and node.verb in _VERBS:

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 SILENT, CUT = 0, -1
 """Statuses of requests that get no answer, and whose connection is cut off."""
-SLOW_SECONDS, BUSY_SECONDS, RESTART_SECONDS = 20.0, 30.0, 10.0
 _TASK = "/redfish/v1/TaskService/Tasks/endless"
 
 
 class Expected(NamedTuple):
-    """The end of a node: its state, words of ``last_error``, and the erasures of its machine."""
+    """The end of a node: its state, words of its cause, and the erasures of its machine.
+
+    The cause is ``last_error``, and after a bar the reason why its agent was refused.
+    """
 
     state: str
     cause: str
@@ -31,9 +33,11 @@ class Expected(NamedTuple):
 
 
 _FAILED = "clean failed"
+ERASES = "erase_devices_metadata"
+"""The step by which a machine is erased."""
 HEALTHY = Expected("available", "", 1)
 FAULTS: Mapping[str, Expected] = {
-    "bmc_silent": Expected("enroll", "(?i)timed? ?out|no answer|did not answer", 0),
+    "bmc_silent": Expected("enroll", "Cannot reach the BMC .* no complete answer within", 0),
     "bmc_login": Expected("enroll", "refused the credentials", 0),
     "bmc_busy": HEALTHY,
     "bmc_slow": HEALTHY,
@@ -43,11 +47,11 @@ FAULTS: Mapping[str, Expected] = {
     "bmc_task": Expected(_FAILED, "(?i)power", 0),
     "power_stuck": Expected(_FAILED, "(?i)power", 0),
     "taken_over": Expected(_FAILED, "UUID|SerialNumber", 0),
-    "agent_silent": Expected(_FAILED, "Timeout reached while cleaning", 0),
-    "agent_token": Expected(_FAILED, "agent_token|token", 0),
+    "agent_silent": Expected(_FAILED, r"Timeout reached while cleaning[^|]*$", 0),
+    "agent_token": Expected(_FAILED, r"Timeout reached while cleaning.*\|.*token", 0),
     "step_error": Expected(_FAILED, "disk sda is on fire", 0),
-    "step_crash": Expected(_FAILED, "Timeout reached while cleaning", 0),
-    "step_reboot": Expected(_FAILED, "Timeout reached while cleaning", 0),
+    "step_crash": Expected(_FAILED, f"Timeout reached .* on step deploy.{ERASES}", 0),
+    "step_reboot": Expected(_FAILED, f"Timeout reached .* on step deploy.{ERASES}", 0),
     "second_lookup": Expected(_FAILED, "Timeout reached while cleaning", 0),
 }
 POWERLESS = frozenset({"power_stuck", "bmc_task"})
@@ -81,7 +85,7 @@ def wrong_end(fault: str | None, state: str, error: str | None, erasures: int) -
 
 def seconds(machine: Machine, usual: float) -> float:
     """Return the seconds until an answer."""
-    return SLOW_SECONDS if machine.fault == "bmc_slow" else usual
+    return machine.times.slow if machine.fault == "bmc_slow" else usual
 
 
 def instead(machine: Machine, request: Request) -> Reply | None:
@@ -111,14 +115,15 @@ def _sessions(machine: Machine, request: Request) -> Reply | None:
 
 
 def _busy(machine: Machine, _request: Request) -> Reply | None:
-    if machine.phase != "provide" or not _lasts(machine, BUSY_SECONDS):
+    if machine.phase != "provide" or not _lasts(machine, machine.times.busy):
         return None
     busy = _refused(503, "ServiceTemporarilyUnavailable", "The BMC is busy.")
     return busy._replace(headers={"Retry-After": "5"})
 
 
 def _restart(machine: Machine, _request: Request) -> Reply | None:
-    if not (machine.phase == "provide" and machine.resets and _lasts(machine, RESTART_SECONDS)):
+    begun = machine.phase == "provide" and machine.resets
+    if not (begun and _lasts(machine, machine.times.restart)):
         return None
     machine.forget_sessions()
     return Reply(CUT)

@@ -30,7 +30,8 @@ class Fleet:
     def __init__(self, scenario: Json, place: agents.Place) -> None:
         count, given = scenario["machines"], scenario["bmc"]
         found = faults.assign(scenario["faults"], count, scenario["seed"])
-        times = bmc.Times(tuple(given["seconds"]), tuple(given["power_seconds"]))
+        lasting = (given[f"{name}_seconds"] for name in ("slow", "busy", "restart"))
+        times = bmc.Times(tuple(given["seconds"]), tuple(given["power_seconds"]), *lasting)
         self._place = place
         self._ramdisks: dict[int, agents.Ramdisk] = {}
         self.machines = [
@@ -101,7 +102,7 @@ async def serve(config: Json, folder: pathlib.Path) -> None:
     times = agents.Times(
         tuple(scenario["agent"]["boot_seconds"]), tuple(scenario["agent"]["step_seconds"])
     )
-    fleet = Fleet(scenario, agents.Place(config["files"], folder, times))
+    fleet = Fleet(scenario, agents.Place(config["files"], folder, config["agents"], times))
     agents.make_certificates(folder, range(scenario["machines"]))
     await loop.create_server(
         lambda: Connection(fleet.receive, fleet.connected),

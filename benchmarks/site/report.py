@@ -87,7 +87,8 @@ def wrong_ends(driver: Driver, nodes: Mapping[int, Json], fleet: Json) -> list[s
         if node is None:
             found.append(f"site-{number}: lost")
             continue
-        about = (node["provision_state"], node["last_error"], machine["erasures"])
+        cause = (node["last_error"] or "") + driver.nodes[number].refused
+        about = (node["provision_state"], cause, machine["erasures"])
         wrong = faults.wrong_end(machine["fault"], *about)
         if wrong is None and node["reservation"]:
             wrong = f"still locked by {node['reservation']}"

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 import requests
 
-from benchmarks.site import agents, bmc, trees
+from benchmarks.site import agents, bmc, faults, trees
 from benchmarks.site.wire import Request
 from ironic_lite.drivers.boot import loaders
 from tests.emulators import images
 from tests.emulators.agent import process
 from tests.emulators.agent import service as agent_service
 from tests.support import event_loop, real_agent, service
+from tests.support.ports import free_port
 from tests.support.service import short_folder, until
 
 Json = dict[str, Any]
@@ -162,7 +163,7 @@ class Ground:
         files: images.Images,
     ) -> None:
         self.loop, self.heard, self.files = loop, heard, files
-        self._place = place
+        self.place = place
         self._ramdisk: agents.Ramdisk | None = None
         times = bmc.Times((0.0, 0.0), (0.01, 0.01))
         self.machine = bmc.Machine(0, trees.load("dell"), times, self._switch)
@@ -172,7 +173,7 @@ class Ground:
         if self._ramdisk is not None:
             self._ramdisk.stop()
         boots = source not in {None, "None", "Hdd"}
-        self._ramdisk = agents.Ramdisk(self.machine, self._place, str(source)) if boots else None
+        self._ramdisk = agents.Ramdisk(self.machine, self.place, str(source)) if boots else None
 
     def publish(self) -> None:
         """Publish what the boot interface ipxe writes for the machine."""
@@ -213,15 +214,15 @@ def ground() -> Iterator[Ground]:
         heard = stack.enter_context(agent_service.serve(NODE))
         files = stack.enter_context(images.serve(folder / "files"))
         times = agents.Times((0.1, 0.1), (1.0, 1.0))
-        found = Ground(loop, agents.Place(files.url, folder, times), heard, files)
+        found = Ground(loop, agents.Place(files.url, folder, free_port(), times), heard, files)
         stack.callback(found.close)
         yield found
 
 
-def listens() -> bool:
+def listens(ground: Ground) -> bool:
     """Return whether an agent listens."""
     try:
-        socket.create_connection((HOST, agents.PORT), 5).close()
+        socket.create_connection((HOST, ground.place.port), 5).close()
     except OSError:
         return False
     return True
@@ -231,9 +232,9 @@ def test_simulated_agent_answers_as_the_recorded_one(ground: Ground) -> None:
     ground.publish()
     ground.boot_once()
     beat = ground.heard.beat()
-    assert beat["callback_url"] == f"https://{HOST}:{agents.PORT}"
+    assert beat["callback_url"] == f"https://{HOST}:{ground.place.port}"
     pinned = ssl.create_default_context(cadata=beat["agent_verify_ca"])
-    with socket.create_connection((HOST, agents.PORT), 60) as plain:
+    with socket.create_connection((HOST, ground.place.port), 60) as plain:
         pinned.wrap_socket(plain, server_hostname=HOST).close()
     talk = Talk(beat["callback_url"], beat["agent_token"])
 
@@ -249,7 +250,7 @@ def test_simulated_agent_answers_as_the_recorded_one(ground: Ground) -> None:
 def test_machine_boots_only_what_is_published_for_it(ground: Ground) -> None:
     ground.boot_once()
     until(lambda: ground.machine.counts["none", "file GET"] >= 3, "tries to boot")
-    assert (ground.heard.asked, listens()) == ([], False)
+    assert (ground.heard.asked, listens(ground)) == ([], False)
     ground.publish()
     ground.heard.beat()
     assert ground.machine.booted == ["Pxe"]
@@ -259,11 +260,11 @@ def test_boot_device_is_used_up_by_its_boot(ground: Ground) -> None:
     ground.publish()
     ground.boot_once()
     ground.heard.beat()
-    assert listens()
+    assert listens(ground)
     assert ground.send("POST", "/Actions/ComputerSystem.Reset", ResetType="ForceRestart") == 204
     until(lambda: ground.machine.booted == ["Pxe", "None"], "the second boot")
     time.sleep(0.5)  # five boots
-    assert not listens()
+    assert not listens(ground)
 
 
 def test_power_off_ends_the_step_of_an_agent(ground: Ground) -> None:
@@ -271,9 +272,9 @@ def test_power_off_ends_the_step_of_an_agent(ground: Ground) -> None:
     ground.boot_once()
     beat = ground.heard.beat()
     talk = Talk(beat["callback_url"], beat["agent_token"])
-    step = {**LISTED[0], "step": agents.ERASES}
+    step = {**LISTED[0], "step": faults.ERASES}
     talk.order("clean.execute_clean_step", step=step)
     assert ground.send("POST", "/Actions/ComputerSystem.Reset", ResetType="ForceOff") == 204
-    until(lambda: not listens(), "the power-off")
+    until(lambda: not listens(ground), "the power-off")
     time.sleep(1.5)  # longer than the step
     assert ground.machine.erasures == 0

@@ -51,7 +51,12 @@ PROOFS = (
     *("acceptance/test_agent_inspection", "acceptance/test_apart", "acceptance/test_benchmarks"),
     *("acceptance/test_demo", "acceptance/test_fleet", "acceptance/test_idempotency"),
     *("acceptance/test_logs", "acceptance/test_media", "acceptance/test_partition"),
-    *("acceptance/test_paused", "acceptance/test_starts", "acceptance/test_strangers"),
+    *(
+        "acceptance/test_paused",
+        "acceptance/test_site_faults",
+        "acceptance/test_starts",
+        "acceptance/test_strangers",
+    ),
     *("acceptance/test_watch", "acceptance/test_wheel", "attack/test_attack"),
     *("chaos/test_chaos", "chaos/test_ending", "db/test_prepared", "db/test_sqlite"),
     *("drivers/redfish/served/test_runs", "flows/test_agents_die", "flows/test_any_life"),
