@@ -179,8 +179,10 @@ def test_boot_device_of_a_bmc_that_is_silent_for_one_service_is_expected() -> No
     device = {"boot_device": "disk", "persistent": True}
     found.compare("nodes/boot device", "n1", {"": "status 504"}, {"": device})
     found.compare("nodes/boot device", "n2", {"": device}, {"": {**device, "persistent": False}})
+    unset = {"boot_device": None, "persistent": False}
+    found.compare("nodes/boot device", "n3", {"": unset}, {"": {**unset, "persistent": None}})
     document = found.document()
-    assert [one["rule"] for one in document["expected"]] == ["boot device"]
+    assert [(one["rule"], one["count"]) for one in document["expected"]] == [("boot device", 2)]
     assert [one["path"] for one in document["differences"]] == ["nodes/boot device.persistent"]
 
 

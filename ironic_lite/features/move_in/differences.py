@@ -146,9 +146,12 @@ def _is_mask(one: ValueDifference) -> bool:
 
 
 def _is_unread_boot_device(one: ValueDifference) -> bool:
-    """Return whether a service has answered with a status alone."""
-    is_text = isinstance(one.there, str) or isinstance(one.here, str)
-    return one.resource == BOOT_DEVICE and not one.path and is_text
+    """Return whether a service has answered with a status alone, or no device is set."""
+    if one.resource != BOOT_DEVICE:
+        return False
+    if one.path == ("persistent",):
+        return one.around("boot_device") == (None, None)
+    return not one.path and (isinstance(one.there, str) or isinstance(one.here, str))
 
 
 def _is_mapped(one: ValueDifference, moves: MoveNotes) -> bool:
@@ -215,7 +218,11 @@ EXPECTED: tuple[ExpectedDifference, ...] = (
         "each service reads it itself",
         lambda one: (one.resource, one.field) == (NODES, "health"),
     ),
-    _row("boot device", "the BMC did not answer one of the services", _is_unread_boot_device),
+    _row(
+        "boot device",
+        "the BMC did not answer one of the services, or names no device",
+        _is_unread_boot_device,
+    ),
     _row("steps", "a failed node has no step here", _is_step),
     _row("targets", "a node in error has no target here", _is_target),
     _row("dropped", "the import drops these secrets", _is_dropped),
