@@ -225,6 +225,45 @@ def test_available_node_is_not_offered_for_a_deployment_that_is_refused(
     assert told.count("The BMC is silent") == 1
 
 
+OBSERVED = Hold("h2", "observe", "imported", (Block.VERBS, Block.MACHINE), None, NOW, None)
+
+
+@pytest.mark.parametrize(
+    ("state", "held", "says"),
+    [
+        (
+            "active",
+            (HOLD, OBSERVED),
+            "It is held (observe), which blocks verbs, machine: imported. 1 more: see holds. It is "
+            "active: an instance uses it.",
+        ),
+        (
+            "available",
+            (OBSERVED,),
+            "It is available, but held (observe), which blocks verbs, machine: imported.",
+        ),
+    ],
+)
+def test_hold_of_an_observed_node_comes_first_and_its_release_is_the_advice(
+    state: str, held: Any, says: str
+) -> None:
+    row = node(provision_state=state, power_state="power on")
+    found = rules.document(facts(row, None, held=held))
+    assert found["says"].startswith(says)
+    assert found["do"].startswith(f"Release it by ironic-lite-status release {row['name']}, or by ")
+    silent = rules.document(facts({**row, "power_state": None}, None, held=held))
+    assert silent["do"].startswith("Its power is not known: GET /v1/doctor?node=")
+    assert silent["do"].endswith(found["do"])
+
+
+def test_failed_node_of_a_trial_is_said_to_be_imported_again() -> None:
+    row = node(provision_state="clean failed", last_error="a fan")
+    trial = OBSERVED._replace(kind="trial")
+    found = rules.document(facts(row, run("failed"), held=(trial,)))
+    assert found["says"].startswith("It is held (trial)")
+    assert found["do"].endswith("Import it again after the cut-over.")
+
+
 @pytest.mark.parametrize(
     ("values", "says"),
     [

@@ -21,7 +21,7 @@ from ironic_lite.domain import activities, failures, fields, node_locks, states,
 from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.failures import NodeFailure, OrderOffer, VerbOffer, shortened
 from ironic_lite.domain.fields import DeployInterfaces
-from ironic_lite.domain.holds import Hold
+from ironic_lite.domain.holds import OBSERVE, TRIAL, Hold
 from ironic_lite.domain.run_stops import How, Stop, StopProgress
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.records import Event, Run, RunStep
@@ -212,6 +212,12 @@ def _with_short_texts(value: Any, most: int) -> Any:
 
 
 def _advice(facts: Facts) -> str | None:
+    kinds, name = {hold.kind for hold in facts.held}, facts.node["name"] or facts.node["uuid"]
+    if TRIAL in kinds:
+        return errors.TrialImport().message
+    if OBSERVE in kinds:
+        unread = "" if facts.node["power_state"] else _UNREAD.format(name=name)
+        return f"{unread}{_RELEASE.format(name=name)}"
     failure = facts.failure
     if failure is not None and failure.run is not None and failure.run is facts.earlier:
         failure = None  # another run has ended since
@@ -224,6 +230,13 @@ def _advice(facts: Facts) -> str | None:
         left_in_maintenance=facts.kind is Kind.STABLE
         and facts.node["fault"] not in (None, _ENDED_BY_SERVICE),
     )
+
+
+_UNREAD = "Its power is not known: GET /v1/doctor?node={name} says why. "
+_RELEASE = (
+    "Release it by ironic-lite-status release {name}, or by POST /v1/holds/end, when this service "
+    "may change it."
+)
 
 
 # -- sentences -------------------------------------------------------------------------------
@@ -264,7 +277,7 @@ def _sentences(facts: Facts, shown: JsonView) -> list[str]:
     if limits and first.startswith(rest):
         limit = limits.pop(0).replace("It is", "It is available, but", 1)
         first = limit + first.removeprefix(rest)
-    return [
+    told = [
         first,
         _about_stop(facts, shown),
         _about_retry(facts),
@@ -274,6 +287,13 @@ def _sentences(facts: Facts, shown: JsonView) -> list[str]:
         _about_deploy(facts),
         _about_verbs(facts),
     ]
+    # A node that is only observed is so whatever its state is.
+    observed = [text for text in _about_holds(shown) if text in told and _is_observed(shown)]
+    return [*observed, *(text for text in told if text not in observed)]
+
+
+def _is_observed(shown: JsonView) -> bool:
+    return any(hold["kind"] in (OBSERVE, TRIAL) for hold in shown["holds"])
 
 
 def _rest(facts: Facts) -> str:
@@ -420,7 +440,7 @@ def _about_lock(facts: Facts, shown: JsonView) -> Iterator[str]:
 
 
 def _about_holds(shown: JsonView) -> Iterator[str]:
-    for hold in shown["holds"][:1]:
+    for hold in sorted(shown["holds"], key=lambda hold: hold["kind"] not in (OBSERVE, TRIAL))[:1]:
         more = len(shown["holds"]) - 1
         others = f" {more} more: see holds." if more else ""
         blocks = f"which blocks {', '.join(hold['blocks'])}{_because(hold['reason'])}"
