@@ -24,7 +24,7 @@ UNREAD: dict[str, Any] = {"power_state": None, "provision_state": "active"}
 @pytest.fixture
 def imports(database: Database) -> list[str]:
     """Two imports: one with three nodes, of which two are observed; one without nodes."""
-    first = add_import(database, findings=FINDINGS, maps=[{"kind": "path"}], by="ann")
+    first = add_import(database, findings=FINDINGS, maps={"paths": [["/a", "/b"]]}, by="ann")
     for number, power in enumerate((None, "power on", None)):
         values = {"power_state": power, "provision_state": "active", "name": f"r7-{number}"}
         node = add_node(database, import_uuid=first, owner=OWNER, **values)
@@ -51,7 +51,7 @@ def test_imports_are_listed_with_the_numbers_of_their_nodes(
 
 def test_import_is_shown_with_its_findings(api: Client, imports: list[str]) -> None:
     found = api.get(f"/v1/imports/{imports[0]}").json
-    assert (found["findings"], found["maps"]) == (FINDINGS, [{"kind": "path"}])
+    assert (found["findings"], found["maps"]) == (FINDINGS, {"paths": [["/a", "/b"]]})
     assert (found["nodes"], found["observed"], found["unread"]) == (3, 2, 1)
     assert "id" not in found
     chosen = api.get(f"/v1/imports/{imports[0].upper()}?fields=by,observed").json

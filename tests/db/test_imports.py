@@ -27,12 +27,13 @@ def end(database: Database, hold: str) -> None:
 
 
 def test_import_is_read_as_it_was_added(database: Database) -> None:
-    maps = [{"kind": "driver", "old": "ilo", "new": "redfish"}]
+    maps = {"names": {"driver": {"ilo": "redfish"}}, "paths": []}
     findings = [{"kind": "loss", "text": "\u2028 ' \\ \U0001f600", "nodes": 1}] * 2
     row = {
-        **{name: {} for name in ("selection", "left_out", "marks", "counts")},
+        **{name: {} for name in ("selection", "maps", "marks", "counts")},
         **{"uuid": new_uuid(), "at": NOON, "by": "ann", "release": "29 (2025.1)", "trial": True},
-        **{"head": "21c48150dea9", "source": "sqlite:///i", "maps": maps, "findings": findings},
+        **{"head": "21c48150dea9", "source": "sqlite:///i", "maps": maps, "left_out": []},
+        "findings": findings,
     }
     database.write(lambda conn: rows.add(conn, row))
     other = add_import(database)

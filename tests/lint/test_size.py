@@ -23,13 +23,13 @@ FOLDERS = {
     "ironic_lite.domain": (6_055, 35),
     "ironic_lite.drivers": (14_655, 67),
     "ironic_lite.errors": (425, 1),
-    "ironic_lite.features": (8_005, 47),
+    "ironic_lite.features": (8_020, 47),
     "ironic_lite.feed": (385, 1),
     "ironic_lite.images": (2_190, 11),
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 71_485, "tokens": 622_900, "files": 372, "small": 67, "single": 64}
+ALL = {"lines": 71_500, "tokens": 623_100, "files": 372, "small": 67, "single": 64}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

@@ -60,8 +60,8 @@ def lock_node(
 def add_import(database: Database, **values: Any) -> str:
     """Insert an import from Ironic without findings, and return its UUID."""
     row = {
-        **{name: {} for name in ("selection", "left_out", "marks", "counts")},
-        **{"uuid": new_uuid(), "at": clock.now(), "trial": False, "maps": [], "findings": []},
+        **{name: {} for name in ("selection", "maps", "marks", "counts")},
+        **{"uuid": new_uuid(), "at": clock.now(), "trial": False, "left_out": [], "findings": []},
         "release": "35 (2026.1)",
         "head": "2a3b4c5d6e7f",
         "source": "mysql://ironic@db/ironic",

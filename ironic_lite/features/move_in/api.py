@@ -39,7 +39,7 @@ _LISTED = (
     *(_field(name, Type.INTEGER) for name in _COUNTED),
 )
 _LARGE = (
-    *(_field("maps", Type.LIST), _field("left_out", Type.OBJECT), _field("marks", Type.OBJECT)),
+    *(_field("maps", Type.OBJECT), _field("left_out", Type.LIST), _field("marks", Type.OBJECT)),
     _field("findings", Type.LIST),
 )
 IMPORTS = queries.RESOURCES["IMPORTS"] = queries.Resource(
