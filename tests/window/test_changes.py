@@ -311,10 +311,10 @@ def test_batch_that_stops_an_instance_asks_for_the_number(
 def test_data_state_is_not_declared_of_a_node_that_has_changed(
     page: sync_api.Page, live: service.Service, faults: Faults
 ) -> None:
-    live.create("stale-1")
-    page.goto(to(live, "/v1/nodes/stale-1"))
+    live.create("declared-1")
+    page.goto(to(live, "/v1/nodes/declared-1"))
     page.locator(".actions").wait_for()
-    was = live.get("/v1/nodes/stale-1/why")["data_state"]
+    was = live.get("/v1/nodes/declared-1/why")["data_state"]
     press(page, "Data…")
     dialog = page.get_by_role("dialog")
     expect(dialog.locator("select")).to_have_value(was)
@@ -322,10 +322,10 @@ def test_data_state_is_not_declared_of_a_node_that_has_changed(
     dialog.get_by_label("Reason").fill("came back from a customer")
     button = dialog.get_by_role("button", name="Declare", exact=True)
     expect(button).to_be_enabled()
-    edit(live, "stale-1", {"fake_step_seconds": 1})
+    edit(live, "declared-1", {"fake_step_seconds": 1})
     button.click()
     expect(dialog.get_by_role("alert")).to_contain_text("HTTP 412")
-    assert live.get("/v1/nodes/stale-1/why")["data_state"] == was
+    assert live.get("/v1/nodes/declared-1/why")["data_state"] == was
     dialog.get_by_role("button", name="Cancel").click()
     page.reload()
     press(page, "Data…")
@@ -333,7 +333,7 @@ def test_data_state_is_not_declared_of_a_node_that_has_changed(
     dialog.get_by_label("Reason").fill("came back from a customer")
     button.click()
     dialog.wait_for(state="detached")
-    assert live.get("/v1/nodes/stale-1/why")["data_state"] == "dirty"
+    assert live.get("/v1/nodes/declared-1/why")["data_state"] == "dirty"
     faults.allow("412")
 
 

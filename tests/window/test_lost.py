@@ -568,6 +568,11 @@ def test_header_of_a_narrow_page_stays_at_the_top(
     page.goto(to(live, "/v1/nodes"))
     page.locator(".attention li").first.wait_for()
     page.locator(".grid .row").nth(3).wait_for()
+    select_all, name = page.get_by_role("columnheader").all()[:2]
+    ends, begins = select_all.bounding_box(), name.bounding_box()
+    assert ends is not None
+    assert begins is not None
+    assert ends["x"] + ends["width"] <= begins["x"]
     page.evaluate("scrollTo(0, 1000)")
     assert page.evaluate("scrollY") > 100
     box = page.locator("header.bar").bounding_box()
@@ -675,5 +680,6 @@ def test_inventory_is_read_again_after_an_inspection(
     live.provision("stale-1", "manage", "manageable")
     page.goto(to(live, "/v1/nodes/stale-1/inventory"))
     expect(page.get_by_text("Not inspected yet.")).to_be_visible()
+    expect(page.get_by_role("term").filter(has_text="Inspected")).to_have_count(0)
     live.provision("stale-1", "inspect", "manageable")
     expect(page.get_by_text("Not inspected yet.")).to_have_count(0)

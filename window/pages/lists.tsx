@@ -25,10 +25,13 @@ const Filter = ({ name, label, choices }: { name: string; label: string; choices
 );
 
 /** A filter of the address that is typed. */
-function TypedFilter({ name, label }: { name: string; label: string }) {
+function TypedFilter({ name, ...props }: { name: string; label: string; placeholder?: string }) {
   const { value, onChange } = argument(name);
-  return <Field label={label} value={value} onChange={typed(onChange)} />;
+  return <Field {...props} value={value} onChange={typed(onChange)} />;
 }
+
+/** A date, or a duration before now. */
+const EXAMPLE = "PT1H, 2026-11-30";
 
 export function RunsPage() {
   const { parts } = route.value;
@@ -49,7 +52,8 @@ export function RunsPage() {
         <Filter name="overdue" label="Overdue" choices={["true"]} />
         <TypedFilter name="verb" label="Verb" /> <TypedFilter name="node" label="Node" />
         <TypedFilter name="code" label="Error code" />
-        <TypedFilter name="since" label="Begun since" /> <TypedFilter name="before" label="Begun before" />
+        <TypedFilter name="since" label="Begun since" placeholder={EXAMPLE} />{" "}
+        <TypedFilter name="before" label="Begun before" placeholder={EXAMPLE} />
       </div>
       {route.value.query.has("overdue") && <p class="small">{OVERDUE}</p>}
       <DocumentList
@@ -190,7 +194,9 @@ function Settings() {
       {setting("utc", "Show times in UTC")} {setting("keys", "Shortcuts of one character")}
       {setting("plain", "Plain tables of 500 rows, for screen readers and find-in-page")}
       <h2>Saved views</h2>
-      {!Object.keys(views).length && <p>No saved views yet. Press Find, then "Save this view".</p>}
+      {!Object.keys(views).length && (
+        <p>No saved views yet. Filter the nodes of the page Fleet, then press + Save this view.</p>
+      )}
       <ul>
         {Object.entries(views).map(([name, address]) => (
           <li>

@@ -33,11 +33,11 @@ export function RecordPage({ uuid }: { uuid: string }) {
     [uuid],
   );
   return (
-    <>
+    <div class="record">
       <h1>Erasure record</h1>
       {wrong(fault, own)}
       {checked ? <Record uuid={uuid} {...checked} /> : !fault && <Skeleton />}
-    </>
+    </div>
   );
 }
 

@@ -310,7 +310,6 @@ function Run({ entry }: { entry: Entry }) {
       >
         {() => <RunInside entry={entry} />}
       </Folded>
-      {run.error && <p class="wrong">{bdi(run.error)}</p>}
       <span class="links">
         <a href={href(own)}>
           run<span class="unseen"> of {visible(node.name ?? node.uuid)}</span>
@@ -319,6 +318,7 @@ function Run({ entry }: { entry: Entry }) {
           log<span class="unseen"> of {visible(node.name ?? node.uuid)}</span>
         </a>
       </span>
+      {run.error && <p class="wrong">{bdi(run.error)}</p>}
     </>
   );
 }

@@ -45,7 +45,7 @@ export function Hardware({
           ...summaryOf(body),
           ["Boot mode", node.boot_mode],
           ["Secure boot", node.secure_boot == null ? "" : node.secure_boot ? "on" : "off"],
-          ["Inspected", !unread && <Ago at={node.inspection_finished_at} ago />],
+          ["Inspected", unread ? null : <Ago at={node.inspection_finished_at} ago />],
         ]}
       />
       {disks.length > 0 && (
