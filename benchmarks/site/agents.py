@@ -283,19 +283,22 @@ class Agent:
             if elapsed >= self._interval or (self._forced and elapsed > _HEARTBEAT_SECONDS):
                 await self._send_heartbeat()
 
-    async def _ask(self, method: str, target: str, version: str, body: object = None) -> Reply:
+    async def _ask(
+        self, method: str, target: str, version: str, body: object = None
+    ) -> Reply | None:
+        """Return an answer of the API, None without one: the agent goes on."""
         name = urllib.parse.urlsplit(target).path.split("/")[2:3] or ["root"]
         self._machine.count(f"api {name[0]}")
         headers = {"Accept": "application/json", _VERSION_HEADER: version}
-        return await self._api.ask(method, target, body, headers)
+        try:
+            return await self._api.ask(method, target, body, headers)
+        except OSError:
+            return None
 
     async def _look_up(self) -> Reply | None:
         """Return the answer to a lookup."""
         addresses = urllib.parse.quote(",".join(self._machine.macs).lower(), safe="")
-        try:
-            return await self._ask("GET", f"/v1/lookup?addresses={addresses}", _LOOKUP)
-        except OSError:
-            return None
+        return await self._ask("GET", f"/v1/lookup?addresses={addresses}", _LOOKUP)
 
     async def _knows_its_node(self) -> bool:
         """Look the node up until it is known; return whether the agent has its token."""
@@ -328,12 +331,8 @@ class Agent:
             "agent_version": VERSION,
             "agent_verify_ca": self._certificate,
         }
-        try:
-            found = await self._ask("POST", f"/v1/heartbeat/{self._node}", _HEARTBEAT, body)
-            good = found.status == http.HTTPStatus.ACCEPTED
-        except OSError:
-            good = False
-        if good:
+        found = await self._ask("POST", f"/v1/heartbeat/{self._node}", _HEARTBEAT, body)
+        if found is not None and found.status == http.HTTPStatus.ACCEPTED:
             self._forced = False
             self._interval = self._timeout * random.uniform(0.3, 0.6)
         else:

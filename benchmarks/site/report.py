@@ -67,8 +67,9 @@ class Processes:
             await asyncio.sleep(2.0)
 
     def pids(self, role: str) -> list[int]:
-        """Return the living processes of a role."""
-        return [pid for pid, held in self._roles.items() if held == role and psutil.pid_exists(pid)]
+        """Return the living processes of a role: a dead one's number may be that of others."""
+        living = (one.pid for one in self._service.family())
+        return [pid for pid in living if self._roles.get(pid) == role]
 
     def cpu(self) -> dict[str, float]:
         """Return the CPU seconds by role, without those of the start."""

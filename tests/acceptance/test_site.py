@@ -32,9 +32,10 @@ LIMIT = 900.0
 """Seconds; an idle machine needs forty."""
 
 
-def test_small_site_brings_all_machines_to_available() -> None:
+@pytest.mark.parametrize(("scenario", "count"), [("small", 60), ("media", 6)])
+def test_small_site_brings_all_machines_to_available(scenario: str, count: int) -> None:
     done = subprocess.run(
-        ("make", "site", "NODES=60", "SCENARIO=small"),
+        ("make", "site", f"NODES={count}", f"SCENARIO={scenario}"),
         cwd=service.ROOT,
         env=service.environment(),
         stdout=subprocess.PIPE,
@@ -44,7 +45,7 @@ def test_small_site_brings_all_machines_to_available() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    assert "60 of 60 ends as expected" in done.stdout
+    assert f"{count} of {count} ends as expected" in done.stdout
 
 
 # -- an exchange with an agent --------------------------------------------------------------------
