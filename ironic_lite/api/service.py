@@ -342,6 +342,8 @@ class Extension:
     :ivar facts: what explains a node's state, by name: called with this service, a request and a
         node, it returns a document or None.
     :ivar of_runs: the same for keys of the document of one run: called with a run.
+    :ivar of_nodes: fields of nodes by name: called with a connection, a request and the UUIDs of
+        some nodes, it returns their values by UUID.
     """
 
     controllers: tuple[type[Any], ...] = ()
@@ -357,6 +359,7 @@ class Extension:
     checks: tuple[Check[Any], ...] = ()
     facts: Mapping[str, Callable[..., Json | None]] = dataclasses.field(default_factory=dict)
     of_runs: Mapping[str, Callable[..., str | None]] = dataclasses.field(default_factory=dict)
+    of_nodes: Mapping[str, Callable[..., JsonView]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -230,6 +230,7 @@ NODE: tuple[Field, ...] = (
     Field("data_state", access=R, empty="unknown", default="unknown", asked=True),
     Field("data_state_at", type=Type.TIME, access=R, asked=True),
     Field("data_state_by", access=R, asked=True),
+    dataclasses.replace(computed("serial", 1, Type.STRING), asked=True),
 )
 
 

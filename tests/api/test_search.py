@@ -337,3 +337,27 @@ def test_feature_that_is_off_writes_no_terms(
     assert client.post("/v1/nodes", {"driver": "fake-hardware", "name": "x-1"}).status == 201
     assert client.get("/v1/search?q=x-1").status == 404
     assert sqlite_database.read(lambda conn: conn.execute(models.search_terms.select()).all()) == []
+
+
+def test_list_has_the_serial_numbers_of_machines_that_the_caller_may_read(
+    callers: Callers, machine: Json, add_node: AddNode, database: Database
+) -> None:
+    add_node(name="bare", owner=OWNER, lessee=LESSEE, properties={"serial_number": "typed"})
+    settle(database)
+
+    def serials(client: Client) -> dict[str, str | None]:
+        answer = client.get("/v1/nodes?fields=name,serial")
+        assert answer.status == 200, answer.text
+        return {node["name"]: node["serial"] for node in answer.json["nodes"]}
+
+    known = {"rack2-u01": "SN000777", "bare": None}
+    assert serials(callers("reader")) == serials(callers("reader", OWNER)) == known
+    assert serials(callers("reader", LESSEE)) == dict.fromkeys(known)
+    assert serials(callers("reader", STRANGER)) == {}
+    one = callers("reader").get("/v1/nodes/rack2-u01?fields=serial")
+    assert (one.status, one.json["serial"]) == (200, "SN000777")
+    assert "serial" not in callers("reader").get("/v1/nodes/rack2-u01").json
+    # A new owner does not see what the former one has found out, though the terms are old.
+    handed = models.nodes.update().where(models.nodes.c.name == "rack2-u01")
+    database.write(lambda conn: conn.execute(handed.values(owner=STRANGER)))
+    assert serials(callers("reader", STRANGER)) == {"rack2-u01": None}

@@ -100,6 +100,27 @@ def test_inventory_is_replaced(database: Database) -> None:
     assert values(database, "sn") == ["SN-2"]
 
 
+def test_serial_numbers_are_those_of_nodes_that_the_caller_may_read(database: Database) -> None:
+    machines = [add_node(database, owner=owner) for owner in ("ann", "ben")]
+    bare = add_node(database, owner="ann", properties={"serial_number": "SN9"})
+    for number, node in enumerate(machines):
+        content = {"system_vendor": {"serial_number": f"SN{number} b"}, "disks": [{"serial": "D"}]}
+        database.write(
+            lambda conn, node=node, content=content: reports.put_inventory(  # type: ignore[misc]
+                conn, node, content, {}, at=NOON
+            )
+        )
+    settle(database)
+
+    def found(sides: rows.Sides | None) -> dict[str, str]:
+        asked = [*machines, bare, new_uuid()]
+        return database.read(lambda conn: rows.serials(conn, asked, sides))
+
+    assert found(None) == {machines[0]: "SN0 b", machines[1]: "SN1 b"}
+    assert found({"owner": "ann", "lessee": None}) == {machines[0]: "SN0 b"}
+    assert found({"owner": None, "lessee": "ann"}) == found({"owner": None, "lessee": None}) == {}
+
+
 def test_many_terms_are_written(database: Database) -> None:
     extra = {f"key-{n}": " ".join(f"{n:02d}{m:02d}" for m in range(13)) for n in range(14)}
     add_node(database, extra=extra)

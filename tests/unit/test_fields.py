@@ -31,7 +31,7 @@ TABLES = [
 ]
 # Listed by microversion, as the reference of the API words it.
 SINCE = {
-    1: "data_state data_state_at data_state_by "
+    1: "data_state data_state_at data_state_by serial "
     "uuid driver driver_info properties extra instance_info instance_uuid chassis_uuid "
     "provision_state target_provision_state provision_updated_at power_state target_power_state "
     "last_error reservation maintenance maintenance_reason console_enabled created_at updated_at "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright import sync_api
 
 from tests.support import service
-from tests.window.acts import act, press, row, to
+from tests.window.acts import act, press, row, to, write
 from tests.window.conftest import expect
 
 ON_TOP = """one => {
@@ -61,6 +61,23 @@ def test_columns_are_part_of_the_address(page: sync_api.Page, live: service.Serv
     page.reload()
     expect(row(page, "cols-1")).to_contain_text("ann")
     expect(heads).to_have_count(10)
+
+
+def test_column_has_serial_numbers_of_inventories_and_of_properties(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    found = live.create("number-1", properties={"serial_number": "SN-typed"})
+    live.create("number-2", properties={"serial_number": "SN-4712"})
+    service.until(lambda: live.get("/v1/search?q=number-1")["hits"], "the terms of the node")
+    field = "inventory.system_vendor.serial_number"
+    columns = "(node_uuid, field, term, value) VALUES (?, ?, 'sn-4711', 'SN-4711')"
+    write(live, f"INSERT INTO search_terms {columns}", found, field)
+    page.goto(to(live, "/v1/nodes?~q=number-"))
+    row(page, "number-1").wait_for()
+    page.locator("summary", has_text="Columns").click()
+    page.get_by_label("serial", exact=True).check()
+    expect(row(page, "number-1")).to_contain_text("SN-4711")
+    expect(row(page, "number-2")).to_contain_text("SN-4712")
 
 
 def test_new_page_begins_at_its_top(page: sync_api.Page, live: service.Service) -> None:

@@ -2,7 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { oneAtATime, pages } from "../wire/api";
 import { type Json } from "../wire/json";
-import { bmcOf, rackOf } from "./machines";
+import { bmcOf, rackOf, serialOf } from "./machines";
 import { fleet } from "./nodes";
 import { route } from "./route";
 
@@ -10,6 +10,7 @@ import { route } from "./route";
 const READ: Record<string, [string[], (row: Json) => string]> = {
   rack: [["extra", "properties"], rackOf],
   bmc: [["driver_info"], (row) => bmcOf(row.driver_info)],
+  serial: [["serial", "properties"], serialOf],
 };
 export const READ_COLUMNS = Object.keys(READ);
 

@@ -42,6 +42,10 @@ export function identityOf(node: Json | null, inventory: Json | null): Identity 
   };
 }
 
+/** @param node with `serial`, which the service has from the inventory */
+export const serialOf = (node: Json): string =>
+  text(node.serial) || text(object(node.properties).serial_number);
+
 /** @returns where a node stands, as its owner has noted it: a text or a number */
 export function rackOf(node: Json | null): string {
   const noted = (value: unknown) => text(typeof value === "number" ? String(value) : value);

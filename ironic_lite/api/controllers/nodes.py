@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -72,6 +73,13 @@ def read_page(
         texts=plan.texts,
         with_traits="traits" in plan.computed,
     )
+
+
+def _whole(parts: Generator[list[Row]]) -> Generator[list[Row]]:
+    """Yield all rows of a page at once, so that what is beside them takes one statement."""
+    with contextlib.closing(parts):
+        if rows := [row for some in parts for row in some]:
+            yield rows
 
 
 def _owned_nodes(
@@ -428,6 +436,8 @@ class Nodes(expose.Controller):
         row = waits.fetch_node(self.service, request, ident, columns, wait, with_traits=traits)
         node_lookup.add_tag(request, row)
         del row["generation"]
+        if chosen is not None:
+            self.service.database.read(lambda conn: self._add_fields(conn, request, plan, [row]))
         return self.document(request, plan, row)
 
     @expose.expose("POST", "/nodes", status=HTTPStatus.CREATED, body=expose.WHOLE)
@@ -473,7 +483,14 @@ class Nodes(expose.Controller):
 
         def read(conn: Connection) -> pages.Page:
             parts = read_page(conn, self.service, query, shown)
-            return pages.fill(parts, "uuid", lambda rows: shown.show_texts(rows, linker, compute))
+            if any(each.of_nodes.keys() & shown.computed for each in self.service.extensions):
+                parts = _whole(parts)
+
+            def show(rows: list[Row]) -> list[Row]:
+                self._add_fields(conn, request, shown, rows)
+                return shown.show_texts(rows, linker, compute)
+
+            return pages.fill(parts, "uuid", show)
 
         page = self.service.database.read(read)
         asked = "chassis_uuid" in query.where
@@ -499,6 +516,16 @@ class Nodes(expose.Controller):
         """Return the document of a node from the plan's columns and traits."""
         linker = views.linker(plan, request.base)
         return plan.show_all([row], linker, self._field_computer(request, plan))[0]
+
+    def _add_fields(
+        self, conn: Connection, request: Request, plan: views.Plan, rows: list[Row]
+    ) -> None:
+        """Add the fields of features that the plan shows: a statement each."""
+        for each in self.service.extensions:
+            for name in each.of_nodes.keys() & plan.computed:
+                found = each.of_nodes[name](conn, request, [row["uuid"] for row in rows])
+                for row in rows:
+                    row[name] = found.get(row["uuid"])
 
     def _field_computer(self, request: Request, plan: views.Plan) -> Callable[[Json], None] | None:
         """Return a function that adds computed fields to a row and hides protected ones."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ironic_lite import errors
@@ -15,6 +15,7 @@ from ironic_lite.api.resources import pages
 from ironic_lite.api.service import Extension, Service
 from ironic_lite.api.validation import types
 from ironic_lite.core.json_types import Json
+from ironic_lite.db.engine.session import Connection
 from ironic_lite.features.search import rows, rules
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ def _readable(access: Access) -> dict[str, rows.Sides]:
     return {source: sides for source, sides in limited.items() if sides is not None}
 
 
+def serials(conn: Connection, request: Request, nodes: Sequence[str]) -> Mapping[str, str]:
+    """Return the serial numbers of the machines of some nodes that the caller may read."""
+    return rows.serials(conn, nodes, request.access.own_sides(_RULES["inventory"]))
+
+
 def _answers() -> Mapping[str, Schemas]:
     from ironic_lite.api.openapi.answers import TEXT, TEXT_OR_NULL  # noqa: PLC0415
     from ironic_lite.api.openapi.parts import Schemas, object_with_all  # noqa: PLC0415
@@ -95,4 +101,4 @@ def _answers() -> Mapping[str, Schemas]:
     return {"GET /search": Schemas(answer, query=query)}
 
 
-EXTENSION = Extension((Search,), answers=_answers)
+EXTENSION = Extension((Search,), answers=_answers, of_nodes={"serial": serials})

@@ -150,6 +150,37 @@ def _right(conn: Connection, node: str, *, lock: bool = False) -> set[tuple[str,
     return {(*term, row["owner"], row["lessee"]) for term in rules.all_terms(row, inventory)}
 
 
+# -- serial numbers of machines --------------------------------------------------------------
+
+
+def serials(conn: Connection, nodes_: Sequence[str], sides: Sides | None) -> dict[str, str]:
+    """Return the serial numbers of the machines of some nodes, as their inventories have them.
+
+    :param sides: as for `search`: the only nodes whose inventories the caller may read; None: all.
+    """
+    given = {side: one for side, one in sorted((sides or {}).items()) if one is not None}
+    statement = _select_serials(None if sides is None else tuple(given))
+    values: Row = {f"k_inventory_{side}": one for side, one in given.items()}
+    found = conn.execute(statement, {**values, "k_nodes": list(nodes_)})
+    return {row.node_uuid: row.value for row in found}
+
+
+@functools.lru_cache
+def _select_serials(sides: tuple[str, ...] | None) -> sa.Select[Any]:
+    same = (_TERM[side].is_not_distinct_from(_NODE[side]) for side in ("owner", "lessee"))
+    limits = {} if sides is None else {"inventory": sides}
+    joined = models.search_terms.join(models.nodes, sa.and_(_NODE.uuid == _TERM.node_uuid, *same))
+    return (
+        sa.select(_TERM.node_uuid, _TERM.value)
+        .select_from(joined)
+        .where(
+            _TERM.node_uuid.in_(sa.bindparam("k_nodes", expanding=True, type_=sa.String)),
+            _TERM.field == rules.SERIAL,
+            _owned_or_leased(models.search_terms, limits, "inventory"),
+        )
+    )
+
+
 # -- the search ------------------------------------------------------------------------------
 
 

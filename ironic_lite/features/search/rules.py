@@ -30,6 +30,8 @@ SOURCES = COLUMNS | {"inventory"}
 MOST: Mapping[str, int] = {"driver_info": 2, "extra": 14, "properties": 9, "inventory": 20}
 """Values of each source at most, 50 of a node; columns that are texts have one."""
 _VENDOR = ("manufacturer", "product_name", "serial_number")
+SERIAL = "inventory.system_vendor.serial_number"
+"""The field of the serial number of a machine."""
 _LONGEST_FIELD = 128
 _WORD = re.compile(r"(?<![^\W_])[^\W_]")
 _HALF = len("52:54:00:")
