@@ -23,13 +23,13 @@ FOLDERS = {
     "ironic_lite.domain": (6_055, 35),
     "ironic_lite.drivers": (14_655, 67),
     "ironic_lite.errors": (425, 1),
-    "ironic_lite.features": (8_045, 47),
+    "ironic_lite.features": (8_050, 47),
     "ironic_lite.feed": (385, 1),
     "ironic_lite.images": (2_190, 11),
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 71_545, "tokens": 623_700, "files": 372, "small": 66, "single": 64}
+ALL = {"lines": 71_550, "tokens": 623_800, "files": 372, "small": 66, "single": 64}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 
