@@ -45,11 +45,12 @@ def compare(settings: pathlib.Path, *words: str, **variables: str) -> tuple[int,
 
 
 def fill(found: Service) -> None:
-    """Start a service, and put the same node with a port and a volume target into it."""
+    """Start a service, and put the same node with a child, a port and a target into it."""
     found.start()
     found.up()
     ident = contents.uuid_of(1)
     found.create("r7-01", uuid=ident, extra={"rack": "a"}, driver_info={"x_password": "s3cret"})
+    found.create("r7-02", uuid=contents.uuid_of(2), parent_node=ident)
     port = {"uuid": contents.PORT, "node_uuid": ident, "address": "52:54:00:00:00:01"}
     target = {"node_uuid": ident, "volume_type": "iscsi", "volume_id": "v", "boot_index": 0}
     chap = {"uuid": contents.TARGET, "properties": {"auth_password": "s3cret"}}
@@ -129,7 +130,7 @@ def test_service_equals_itself() -> None:
         fill(found)
         status, told, said = compare(found.settings, "--ironic", found.url)
         assert (status, said) == (0, ""), told
-        assert told.splitlines()[-1].startswith("No unexpected difference. Compared: 1 nodes, ")
+        assert told.splitlines()[-1].startswith("No unexpected difference. Compared: 2 nodes, ")
         off = compare(found.settings, "--ironic", found.url, OS_FEATURES__ENABLED="")
         assert (off[0], "needs the feature move_in" in off[2]) == (2, True)
 

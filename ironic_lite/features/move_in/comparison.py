@@ -58,7 +58,7 @@ class ObjectList(NamedTuple):
 
 
 LISTINGS: tuple[ObjectList, ...] = (
-    ObjectList(NODES, "nodes?detail=true", "nodes"),
+    ObjectList(NODES, "nodes?detail=true&include_children=true", "nodes"),
     ObjectList("ports", "ports?detail=true", "ports"),
     ObjectList("portgroups", "portgroups?detail=true", "portgroups"),
     ObjectList("chassis", "chassis?detail=true", "chassis"),
