@@ -44,8 +44,8 @@ venv: $(STAMP) ## create the virtual environment in .venv
 demo: $(STAMP) ## take demo nodes through their whole lifecycle; ARGS=--keep leaves the service running
 	@$(VENV)/bin/python -m demo $(ARGS)
 
-shots: $(STAMP) ## take pictures of the window's pages, beside make demo ARGS=--keep: build/shots/*.png
-	$(VENV)/bin/python scripts/shots.py http://127.0.0.1:6385 build/shots
+shots: $(STAMP) ## take pictures of the window's pages, beside make demo ARGS=--keep: build/shots/*.png, docs/window-*.png
+	$(VENV)/bin/python scripts/shots.py http://127.0.0.1:6385 build/shots docs
 
 test: PART := tests
 proofs: PART := proofs

@@ -1,8 +1,9 @@
 """Take pictures of the window's pages, light and dark, wide and narrow, for people to look at.
 
-    python scripts/shots.py http://127.0.0.1:6385 FOLDER
+    python scripts/shots.py http://127.0.0.1:6385 FOLDER [DOCS]
 
-The service has something to show on each page after ``make demo ARGS=--keep``.
+The service has something to show on each page after ``make demo ARGS=--keep``. The folder DOCS gets
+those that the documentation shows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from playwright import sync_api
 
 PAGES = {
     "fleet": "/v1/nodes",
+    "map": "/v1/nodes?~map=name",
     "node": "/v1/nodes/rack2-01",
+    "node-settings": "/v1/nodes/demo-1?~tab=settings",
     "console": "/v1/nodes/rack1-01/states",
     "hardware": "/v1/nodes/rack1-01/inventory",
     "cleaning": "/v1/nodes/rack2-04",
@@ -32,10 +35,12 @@ PAGES = {
     "steps": "/v1/stats/steps",
     "doctor": "/v1/doctor",
     "settings": "/v1/whoami",
+    "words": "/v1/whoami?~tab=words",
 }
 # What is pressed after an address is open: a button or a link by its role and name.
 PRESSED = {
     "batch": ("/v1/batches", "link", "erase rack 3"),
+    "record": ("/v1/erasures", "link", "show the record of rack1-01"),
     "plan": ("/v1/nodes/rack2-01", "button", "Retry…"),
     "new-batch": ("/v1/nodes?provision_state=manageable", "button", "Batch…"),
     "enroll": ("/v1/nodes", "button", "Enroll…"),
@@ -44,7 +49,28 @@ PRESSED = {
     "enroll-many": ("/v1/nodes", "button", "Enroll…"),
     "log": ("/v1/nodes/rack2-01/runs", "link", "Log"),
 }
-WIDTHS = {1280: 800, 320: 800}
+WIDTHS = {1280: 800, 390: 844}
+SCHEMES = ("light", "dark")
+DOCS = {
+    **{f"window-{name}.png": f"{name}-1280-light.png" for name in (*PAGES, *PRESSED)},
+    "window-phone.png": "fleet-390-light.png",
+    "window-phone-node.png": "node-390-light.png",
+}
+"""Files of the documentation, and the pictures that they can be; those that exist are renewed."""
+MACHINES = """name,address,user,password,MAC,class,asset
+rack9-01,https://10.0.9.1,root,secret,52:54:00:09:00:01,gpu,A1
+rack9-02,https://10.0.9.2,root,secret,52:54:00:09:00:02,gpu,A2
+rack2-01,https://10.0.9.3,root,secret,52:54:00:09:00:03,gpu,A3
+rack9-04,,root,secret,52:54:00:09:00:04,gpu,A4
+rack9-05,https://10.0.9.5,root,secret,52:54:00:09:00:05,gpu,A5
+"""
+"""A table of machines, of which two have to be corrected."""
+PASTE = """text => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", text);
+  const event = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+  document.querySelector("dialog textarea").dispatchEvent(event);
+}"""
 _PROGRAMS = ("chromium-headless-shell", "chromium")
 
 
@@ -61,11 +87,14 @@ def main() -> None:
         for path in _pictures(browser, url, folder):
             print(path)
         browser.close()
+    for docs in map(pathlib.Path, sys.argv[3:]):
+        for shown in docs.glob("window-*.png"):
+            shutil.copyfile(folder / DOCS[shown.name], shown)
 
 
 def _pictures(browser: sync_api.Browser, url: str, folder: pathlib.Path) -> Iterator[pathlib.Path]:
     for width, height in WIDTHS.items():
-        for scheme in ("light", "dark"):
+        for scheme in SCHEMES:
             page = browser.new_page(
                 viewport={"width": width, "height": height},
                 color_scheme="dark" if scheme == "dark" else "light",
@@ -85,6 +114,9 @@ def _pictures(browser: sync_api.Browser, url: str, folder: pathlib.Path) -> Iter
                 found.first.dispatch_event("click")  # On a narrow screen it may be in a menu.
                 if name == "enroll-many":
                     page.get_by_role("button", name="Many machines…").click()
+                    page.get_by_label("Driver of all").select_option("redfish")
+                    page.wait_for_timeout(700)  # the keys of the driver come after it
+                    page.evaluate(PASTE, MACHINES)
                 yield _picture(page, folder / f"{name}-{width}-{scheme}.png")
             page.close()
 
