@@ -593,7 +593,7 @@ class CreatePort(rows.ShowOne):
 # Holds: reasons to leave a node alone.
 
 _HOLD_COLUMNS = "uuid node_uuid kind reason blocks until created_by created_at"
-_BLOCKS = ("erase", "use", "verbs", "power", "forget")
+_BLOCKS = ("erase", "use", "verbs", "power", "machine", "forget")
 
 
 def _hold_row(hold: Json) -> Json:
@@ -607,7 +607,7 @@ hold_create = Row(
         NODE,
         Argument(
             "--kind",
-            "legal, hardware or freeze, which bring their blocks; or a word of your own.",
+            "legal, hardware, freeze or observe, which bring their blocks; or a word of your own.",
             more={"required": True},
         ),
         Argument("--reason", "Text for other operators.", more={"required": True}),
@@ -661,8 +661,28 @@ class ListHolds(rows.Lister):
 hold_delete = Row(
     "End a hold of a node.",
     "nodes/{node}/holds/{hold}",
-    (NODE, Argument("hold", "UUID of the hold."), Argument("--reason", "Why the hold ends.")),
+    (
+        NODE,
+        Argument("hold", "UUID of the hold."),
+        Argument("--reason", "Why the hold ends."),
+        flag("--unread", "Also of a node whose BMC has not answered yet.", value="true"),
+    ),
     method="DELETE",
+).command()
+
+# Imports from Ironic.
+
+import_list = Row(
+    "List the imports from Ironic, the newest first.",
+    "imports",
+    (limit("Number of imports."),),
+    lists="imports",
+    columns="uuid at by release trial nodes observed unread",
+).command()
+import_show = Row(
+    "Show an import from Ironic with its findings.",
+    "imports/{import}",
+    (Argument("import", "UUID of the import."),),
 ).command()
 
 

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from ironic_lite.db.engine.session import Database
 from ironic_lite_cli import commands
 from tests.support.api_rows import AddNode
+from tests.support.database_rows import add_hold, add_import
 from tests.support.wsgi_client import Client
 
 pytestmark = pytest.mark.feature(
-    *("attention", "doctor", "erasures", "events", "search", "statistics", "webhooks", "why")
+    *("attention", "doctor", "erasures", "events", "move_in", "search", "statistics"),
+    *("webhooks", "why"),
 )
 
 UUID = "5f3b1c8e-0000-4000-8000-000000000001"
@@ -24,9 +27,13 @@ COMMANDS: tuple[tuple[Any, str], ...] = (
     (commands.erasure_list, f"--node {UUID} --serial S --result complete --since {AT} --limit 5"),
     (commands.SetDataState, "n1 dirty --reason borrowed"),
     (commands.data_state_show, "n1"),
-    (commands.hold_create, f"n1 --kind repair --reason case --until {AT} --block verbs"),
+    (
+        commands.hold_create,
+        f"n1 --kind repair --reason case --until {AT} --block verbs --block machine",
+    ),
     (commands.ListHolds, "n1 --kind legal --ended"),
     (commands.ListHolds, ""),
+    (commands.import_list, "--limit 5"),
     (
         commands.run_list,
         "--state failed,aborted --verb clean --node n1 --requester ann --driver fake-hardware "
@@ -77,3 +84,20 @@ def test_command_sends_what_the_api_accepts(
     one = kind(app, None)
     names, _ = one.take_action(one.get_parser("baremetal").parse_args(words.split()))
     assert names
+
+
+def test_import_is_shown_and_an_unread_node_is_released(
+    api: Client, database: Database, add_node: AddNode
+) -> None:
+    one = add_import(database)
+    node = add_node(name="n1", import_uuid=one, provision_state="active", power_state=None)
+    hold = add_hold(database, node["uuid"], "observe")
+    manager = SimpleNamespace(baremetal=SimpleNamespace(http_client=Http(api)))
+    app: Any = SimpleNamespace(client_manager=manager, stdout=io.StringIO(), stderr=io.StringIO())
+    show = commands.import_show(app, None)
+    names, values = show.take_action(show.get_parser("baremetal").parse_args([one]))
+    found = dict(zip(names, values, strict=True))
+    assert (found["release"], found["observed"], found["unread"]) == ("35 (2026.1)", 1, 1)
+    end = commands.hold_delete(app, None)
+    end.take_action(end.get_parser("baremetal").parse_args(["n1", hold, "--unread"]))
+    assert api.get("/v1/nodes?held=observe").json["nodes"] == []
