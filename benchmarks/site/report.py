@@ -123,18 +123,20 @@ def figures(
     ended = sorted(node.ended for node in driver.nodes if node.ended is not None)
     if len(ended) > 1:
         begin = min(node.begun for node in driver.nodes)
-        yield figure("minutes until all are at their end", (ended[-1] - begin) / 60, "min")
-        tenth = max(1, len(ended) // 10)
-        first = ended[tenth] - ended[0]
-        yield figure("time of the last tenth, to the first", (ended[-1] - ended[-tenth]) / first)
+        minutes = count / driver.scenario["rate"] / 60 + 3
+        whole = (ended[-1] - begin) / 60
+        yield figure("minutes until all are at their end", whole, "min", minutes)
+        tenth = max(2, len(ended) // 10)
+        first, last = ended[tenth - 1] - ended[0], ended[-1] - ended[-tenth]
+        yield figure("time of the last tenth of the ends, to the first", last / first, "", 1 / 0.9)
     cpu = {role: 1000 * seconds / count for role, seconds in processes.cpu().items()}
     bounds = {"API": 25.0, "conductors": 200.0}
     for role, used in sorted(cpu.items()):
         yield figure(f"CPU a machine: {role}", used, "ms", bounds.get(role))
     yield figure("CPU a machine: simulator", 1000 * simulator / count, "ms", 60)
     yield figure("CPU a machine: driver", 1000 * own / count, "ms")
-    whole = sum(cpu.values()) + 1000 * (simulator + own) / count
-    yield figure("CPU a machine: all, with power sync", whole, "ms", 315)
+    every = sum(cpu.values()) + 1000 * (simulator + own) / count
+    yield figure("CPU a machine: all, with power sync", every, "ms", 315)
     for kind, bound in (("GET", 20.0), ("PATCH", 30.0), ("verb", 50.0)):
         p99 = 1000 * quantile(driver.seconds[kind], 0.99)
         yield figure(f"{kind} of a node, p99", p99, "ms", bound)
