@@ -98,7 +98,8 @@ class Filter(NamedTuple):
         """Return whether an event passes."""
         row = event.row
         return (
-            (self.nodes is None or row["node_uuid"] in self.nodes)
+            row["kind"] != history.OF_IRONIC
+            and (self.nodes is None or row["node_uuid"] in self.nodes)
             and (self.runs is None or row["run_uuid"] in self.runs)
             and (self.kinds is None or row["kind"] in self.kinds)
             and (self.requesters is None or row["requester"] in self.requesters)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 
-from ironic_lite import errors, membership  # noqa: E402
+from ironic_lite import errors, features, membership  # noqa: E402
 from ironic_lite.checks import start  # noqa: E402
 from ironic_lite.cmd import entry  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
@@ -216,6 +216,7 @@ def _add_commands(commands: Any) -> None:
                 metavar="REASON",
                 help="freeze every node, as other tenants may have the machines since the backup",
             )
+    features.add_database_commands(commands)
 
 
 def _give_files(conf: Any) -> None:
@@ -243,7 +244,7 @@ def _run_command(conf: cfg.ConfigOpts) -> int:
         ):
             status: int = conf.command.act(conf, database)
     except errors.Error as why:
-        if conf.command.name != "copy":
+        if conf.command.name in _COMMANDS.keys() - {"copy"}:
             raise
         entry.refuse(PROG, why)
         return entry.EXIT_CONFIG

@@ -99,6 +99,15 @@ def open_source(target: Database, url: str | sa.URL) -> Database:
     :raises config.ConfigError: the URL cannot be used, or its file is missing.
     :raises errors.Error: it is not of this release, needs other keys, or cannot be read.
     """
+    source = read_only(target, url)
+    with reading(source):
+        migrate.check(source)
+        reencryption.check(source)
+    return source
+
+
+def read_only(target: Database, url: str | sa.URL) -> Database:
+    """Do the same as `open_source` for any database of the three kinds, unread."""
     source = session.patient(target, url)
     path = str(source.url.database)
     if source.kind == "sqlite" and not path.startswith("file:"):
@@ -107,9 +116,6 @@ def open_source(target: Database, url: str | sa.URL) -> Database:
         query = {"mode": "ro", "uri": "true"}
         uri = pathlib.Path(path).absolute().as_uri()
         source = session.patient(target, source.url.set(database=uri, query=query))
-    with _reading(source):
-        migrate.check(source)
-        reencryption.check(source)
     return source
 
 
@@ -120,25 +126,23 @@ def copy(source: Database, target: Database, *, check: bool) -> dict[str, int]:
     :raises errors.Error: the databases do not fit, or one of them has failed; nothing was written.
     """
     migrate.check(target)
-    with contextlib.closing(session.patient(target)) as patient, _snapshot(source) as snapshot:
+    with contextlib.closing(session.patient(target)) as patient, snapshot(source) as now:
         if check:
             patient.read(_refuse_filled)
-            return _counts(snapshot)
-        return patient.write(functools.partial(_copy_rows, source, snapshot), once=True)
+            return _counts(now)
+        return patient.write(functools.partial(_copy_rows, source, now), once=True)
 
 
-def _copy_rows(source: Database, snapshot: Connection, conn: Connection) -> dict[str, int]:
+def _copy_rows(source: Database, now: Connection, conn: Connection) -> dict[str, int]:
     migrate.exclude_others(conn)
     _refuse_filled(conn)
     conn.execute(models.marks.delete())  # those of the migrations
-    with _reading(source):
-        before = snapshot.execute(_STATE).one()
-    found = {
-        table.name: write_rows(conn, table, _rows(source, snapshot, table)) for table in _TABLES
-    }
+    with reading(source):
+        before = now.execute(_STATE).one()
+    found = {table.name: write_rows(conn, table, _rows(source, now, table)) for table in _TABLES}
     _continue_ids(conn)
-    with _reading(source):
-        changed = source.read(lambda now: now.execute(_STATE).one()) != before
+    with reading(source):
+        changed = source.read(lambda again: again.execute(_STATE).one()) != before
     if changed:
         raise errors.Conflict(
             f"The source {source.name} has changed while it was copied; stop its API, and repeat. "
@@ -182,10 +186,10 @@ def _refuse_filled(conn: Connection) -> None:
 
 
 @contextlib.contextmanager
-def _snapshot(source: Database) -> Iterator[Connection]:
+def snapshot(source: Database, program: str = "ironic-lite") -> Iterator[Connection]:
     """Open a transaction that only reads, and sees the rows of one moment."""
     with contextlib.ExitStack() as opened:
-        with _reading(source):
+        with reading(source, program):
             conn = opened.enter_context(source.engine.connect())
             opened.callback(conn.invalidate)  # a pool would keep the transaction
             for statement in _BEGIN[source.kind]:
@@ -193,24 +197,27 @@ def _snapshot(source: Database) -> Iterator[Connection]:
         yield conn
 
 
-def _rows(source: Database, snapshot: Connection, table: sa.Table) -> Iterator[Row]:
+def _rows(source: Database, now: Connection, table: sa.Table) -> Iterator[Row]:
     query = sa.select(table).order_by(*models.metadata.tables[table.name].primary_key)
-    with _reading(source):
-        found = snapshot.execute(query, execution_options={"yield_per": _FETCHED})
+    with reading(source):
+        found = now.execute(query, execution_options={"yield_per": _FETCHED})
         for row in found.mappings():
             yield dict(row)
 
 
 @contextlib.contextmanager
-def _reading(source: Database) -> Iterator[None]:
-    """Raise errors of the source in its name."""
+def reading(source: Database, program: str = "ironic-lite") -> Iterator[None]:
+    """Raise errors of the source in its name.
+
+    :param program: that writes it.
+    """
     try:
         yield
     except (*faults.DRIVER_ERRORS, ValueError, errors.Unavailable) as why:
         advice = "Check it, and repeat."
         if source.kind == "sqlite" and "readonly" in str(why):
             # Its journal would have to be applied first, or its form changed.
-            advice = "A killed process has left it so: start and stop ironic-lite on it once."
+            advice = f"A killed process has left it so: start and stop {program} on it once."
         cause = why.__cause__ if isinstance(why.__cause__, Exception) else why
         raise errors.Error(
             f"The source {source.name} cannot be read: {faults.reason(cause)}. Nothing was "

@@ -29,6 +29,10 @@ FOR_PARENT = "for_parent"
 UNMASKED = "unmasked"
 """In the data of older events: the error with its secrets, which nothing shows."""
 
+OF_IRONIC = "ironic_history"
+"""The kind of events that are entries of Ironic's history. Their times are older than their ids, so
+only the history shows them."""
+
 TOLD: Mapping[str, frozenset[str] | None] = {
     # kind of event -> its cases that are entries; None: every one
     "flow_started": None,
@@ -47,6 +51,8 @@ TOLD: Mapping[str, frozenset[str] | None] = {
     "agent_refused": None,
     "hold_added": None,
     "hold_ended": None,
+    "imported": None,
+    OF_IRONIC: None,
 }
 
 # -- the name of an entry --------------------------------------------------------------------
@@ -347,6 +353,20 @@ def _hold_ended(_event: Event, data: JsonView) -> _Told:
     return _Told("hold", INFO, f"A hold ({data.get('kind')}) was ended{why}")
 
 
+def _imported(event: Event, data: JsonView) -> _Told:
+    power = data.get("power_state") or "unknown"
+    text = f"Imported from Ironic {data.get('release')}, in {data.get('state')}, power: {power}."
+    return _Told("import", INFO, text)
+
+
+def _of_ironic(_event: Event, data: JsonView) -> _Told:
+    return _Told(
+        str(data.get("event_type") or "provisioning"),
+        str(data.get("severity") or INFO),
+        str(data.get("error") or ""),
+    )
+
+
 def _activity_of(state: str | None) -> str:
     """Return Ironic's word for the work in a state; entries of flows are named by their flow."""
     found = activities.of(state or "")
@@ -370,6 +390,8 @@ _TELLERS: Mapping[str, Callable[[Event, JsonView], _Told]] = {
     "agent_refused": _agent_refused,
     "hold_added": _hold_added,
     "hold_ended": _hold_ended,
+    "imported": _imported,
+    OF_IRONIC: _of_ironic,
 }
 
 

@@ -226,6 +226,7 @@ TABLE: tuple[NotificationRule, ...] = (
     _silent_rule("agent_refused", None, "the node still waits; its result is reported"),
     _silent_rule("hold_added", None, "Ironic has no such notification; history shows the hold"),
     _silent_rule("hold_ended", None, "Ironic has no such notification; history shows the hold"),
+    _silent_rule("imported", None, "nothing has changed at the machine; history shows the import"),
     *(
         _silent_rule(f"batch_{what}", None, "Ironic has no batches")
         for what in ("started", "wave", "paused", "resumed", "aborted", "ended", "deleted")

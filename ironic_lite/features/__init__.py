@@ -1,9 +1,9 @@
 """Features beyond Ironic: a folder for each, which can be switched off or taken away.
 
-A folder has up to five modules: ``rules`` (pure), ``rows`` (queries), ``api`` (routes), ``work``
-(sweeps and listeners of conductors) and ``command`` (commands of ``ironic-lite-status``). The core
-imports none of them. The programs of ``cmd`` load those of the features that are on, and hand over
-what these add.
+A folder has up to six modules: ``rules`` (pure), ``rows`` (queries), ``api`` (routes), ``work``
+(sweeps and listeners of conductors), ``command`` (of ``ironic-lite-status``) and ``dbsync``
+(commands of ``ironic-lite-dbsync``). The core imports none of them. The programs of ``cmd`` load
+those of the features that are on, and hand over what these add.
 """
 
 from __future__ import annotations
@@ -95,6 +95,12 @@ def run_command(
                 raise config.ConfigError(reason=reason)
             return int(one.run(asked, url, login, trusted))
     raise KeyError(asked.name)
+
+
+def add_database_commands(parsers: Any) -> None:
+    """Add the commands of features to ``ironic-lite-dbsync``, also of features that are off."""
+    for module in _modules(options.FEATURES, "dbsync"):
+        module.add_commands(parsers)
 
 
 def check_ironic_conf(argv: Sequence[str], prog: str) -> int:

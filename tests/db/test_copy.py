@@ -204,7 +204,7 @@ def test_databases_that_do_not_fit_are_refused(
     text.write_text("no database" * 1000)
     assert "not a database" in refused(f"sqlite:///{text}")
     (tmp_path / "empty.sqlite").touch()
-    assert "start and stop ironic-lite on it once" in refused(f"sqlite:///{tmp_path}/empty.sqlite")
+    assert "has no tables yet" in refused(f"sqlite:///{tmp_path}/empty.sqlite")
     assert "[database]encryption_keys" in refused(str(source.url), key="none")
     old = sa.text("UPDATE alembic_version SET version_num = '0001'")
     source.write(lambda conn: conn.execute(old))

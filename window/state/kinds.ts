@@ -33,6 +33,7 @@ const move: Tell = ({ before, after }) => `${before ?? "unknown"} → ${after ??
 
 export const KINDS: Record<string, [Group, Tell]> = {
   node_created: ["changes", (_, { driver }) => `Enrolled${driver ? ` with the driver ${driver}` : ""}`],
+  imported: ["changes", (_, { release }) => `Imported from Ironic ${release}`],
   node_updated: ["changes", (_, { fields }) => `Changed ${(fields ?? []).join(", ")}`],
   node_deleted: ["changes", () => "Deleted"],
   traits_updated: [

@@ -371,7 +371,8 @@ def open_database(
     engine.update_execution_options(**{_FOLLOWERS: {}})
     if kind == "sqlite":
         sa.event.listen(engine, "do_connect", sqlite.open_existing)
-        prepare = sqlite.prepare(sqlite_busy_timeout, foreign_keys=sqlite_foreign_keys)
+        log = address.query.get("mode") != "ro"
+        prepare = sqlite.prepare(sqlite_busy_timeout, foreign_keys=sqlite_foreign_keys, log=log)
         sa.event.listen(engine, "connect", prepare)
         if sqlite_create:
             sqlite.keep_private(str(address.database))

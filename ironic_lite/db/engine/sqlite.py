@@ -34,16 +34,20 @@ _LOOK_PAUSE = 0.02
 """Seconds between two looks at a file that has become smaller."""
 
 
-def prepare(busy_timeout: float, *, foreign_keys: bool = True) -> Callable[[Any, Any], None]:
+def prepare(
+    busy_timeout: float, *, foreign_keys: bool = True, log: bool = True
+) -> Callable[[Any, Any], None]:
     """Return a listener that prepares each new connection.
 
     :param busy_timeout: seconds that a statement waits for locks of others.
     :param foreign_keys: enforce references between tables; see `session.open_database`.
+    :param log: use a write-ahead log; a file that is only read keeps its own kind.
     """
 
     def listener(connection: Any, _record: Any) -> None:
         connection.execute(f"PRAGMA busy_timeout={int(busy_timeout * 1000)}")
-        _use_wal(connection, busy_timeout)
+        if log:
+            _use_wal(connection, busy_timeout)
         # A commit then costs a write instead of a flush. A power loss may take the last commits
         # with it, never the database.
         connection.execute("PRAGMA synchronous=NORMAL")

@@ -313,8 +313,13 @@ _EVENTS_AFTER = (
     .order_by(_EVENT.id)
     .limit(_number("limit_"))
 )
+_NEW = _EVENT.kind != history.OF_IRONIC
+"""The condition that the time of an event is that of its id."""
 _EVENT_AFTER = (
-    sa.select(_EVENT.id, _EVENT.at).where(_EVENT.id > _number("after")).order_by(_EVENT.id).limit(1)
+    sa.select(_EVENT.id, _EVENT.at)
+    .where(_EVENT.id > _number("after"), _NEW)
+    .order_by(_EVENT.id)
+    .limit(1)
 )
 _IDS_BETWEEN = (
     sa.select(_EVENT.id)
@@ -461,7 +466,7 @@ _TIMES = {
 
 @cache
 def _select_feed_page(newest: bool, names: frozenset[str]) -> sa.Select[Any]:
-    wanted = [_EVENT.id > _number("after"), _EVENT.id <= _number("upto")]
+    wanted = [_EVENT.id > _number("after"), _EVENT.id <= _number("upto"), _NEW]
     for name in sorted(names):
         if name in _TIMES:
             wanted.append(_TIMES[name])

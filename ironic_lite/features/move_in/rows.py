@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.core.json_types import RowView
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import holds, paging
@@ -98,3 +98,22 @@ def observed_since(conn: Connection) -> datetime.datetime | None:
     """Return the time of the oldest hold by which a node is only observed, None without one."""
     found: datetime.datetime | None = conn.execute(_SINCE).scalar()
     return found
+
+
+def whole(conn: Connection, table: str) -> list[Row]:
+    """Return all rows of a table, which is small."""
+    found = conn.execute(sa.select(models.metadata.tables[table])).mappings()
+    return [dict(row) for row in found]
+
+
+def values(conn: Connection, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return some columns of all rows of a table."""
+    chosen = (models.metadata.tables[table].c[name] for name in columns)
+    return [tuple(row) for row in conn.execute(sa.select(*chosen))]
+
+
+def origins(conn: Connection) -> list[tuple[str, str | None, datetime.datetime]]:
+    """Return the UUID of each imported node, with the user and the time of its import."""
+    joined = models.nodes.join(models.imports, _NODE.import_uuid == _IMPORT.uuid)
+    query = sa.select(_NODE.uuid, _IMPORT.by, _IMPORT.at).select_from(joined)
+    return [(str(uuid), by, at) for uuid, by, at in conn.execute(query)]

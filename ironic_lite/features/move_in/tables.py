@@ -14,7 +14,7 @@ from typing import NamedTuple
 import orjson
 
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import fields
+from ironic_lite.domain import fields, history
 from ironic_lite.features.move_in import rules
 
 _RUNBOOKS, _RULES, _REMOTABLE = rules.HEADS[1], rules.HEADS[3], rules.HEADS[5]
@@ -236,8 +236,6 @@ _FIRMWARE = IronicTable(
     ),
     ((rules.FIRST, "1.0"), (_REMOTABLE, "1.1"), ("9fb44677ef15", "1.2")),
 )
-HISTORY_EVENT = "ironic_history"
-"""The kind of events that are entries of Ironic's history."""
 _HISTORY = IronicTable(
     "node_history",
     "events",
@@ -258,7 +256,7 @@ _HISTORY = IronicTable(
         *_columns(NUMBER, "duration_seconds", since="9fb44677ef15", ours="data/seconds"),
     ),
     ((rules.FIRST, "1.0"), (_REMOTABLE, "1.1"), ("16990309ad9d", "1.2"), ("9fb44677ef15", "1.3")),
-    {"kind": HISTORY_EVENT},
+    {"kind": history.OF_IRONIC},
 )
 _STEP = (
     *_left(NUMBER, "id"),

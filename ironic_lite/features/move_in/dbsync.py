@@ -1,0 +1,279 @@
+"""``ironic-lite-dbsync import-ironic``: its arguments, its checks of both services, its output."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import getpass
+import json
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from ironic_lite import errors, membership
+from ironic_lite.core import config
+from ironic_lite.core.json_types import Json
+from ironic_lite.core.options import Configuration
+from ironic_lite.db.engine import encryption, session
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import conductors
+from ironic_lite.db.tables import migrate
+from ironic_lite.drivers.registry import Registry, Settings
+from ironic_lite.features.move_in import checks, imports, names, report, rules, source
+from ironic_lite.features.move_in.imports import Import, ImportRequest
+from ironic_lite.features.move_in.names import MAPPED_KINDS
+from ironic_lite.features.move_in.rules import DRIVER
+
+IMPORT = "import-ironic"
+_ABOUT = (
+    "copy the database of an Ironic from 24.1 to 39 into this one; its nodes are only looked at "
+    "until they are released. Exit status 0: everything is here; 1: done, with a loss or left-out "
+    "nodes; 2: refused, nothing was written"
+)
+LOST, STOPPED = 1, 2
+_PATH = "path"
+_HEARTBEATS = 60.0
+"""Seconds between two looks at heartbeats: Ironic's are 10 s apart, unless configured otherwise."""
+_MODE = 0o600
+
+
+def add_commands(parsers: Any) -> None:
+    """Add the command to ``ironic-lite-dbsync``."""
+    made = parsers.add_parser(IMPORT, help=_ABOUT.partition(";")[0], description=_ABOUT)
+    made.set_defaults(act=run)
+    made.add_argument(
+        *("--from",), dest="source", required=True, metavar="URL|ironic.conf", help="the database"
+    )
+    made.add_argument("--check", action="store_true", help="report only, and write nothing")
+    made.add_argument(
+        "--trial",
+        action="store_true",
+        help="while Ironic runs: the nodes can never be released; leaves out nodes in motion",
+    )
+    made.add_argument(
+        "--group", action="append", default=[], help="only nodes of this conductor group"
+    )
+    made.add_argument("--nodes", default="", metavar="NAME,UUID,...|@FILE", help="only these nodes")
+    made.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        type=_read_map,
+        metavar="KIND:OLD=NEW",
+        help=f"another name, of {DRIVER}, a kind of interface, or {_PATH}",
+    )
+    made.add_argument("--end", action="store_true", help="end the work of nodes in motion")
+    made.add_argument("--leave-out", action="store_true", help="leave out nodes that are refused")
+    made.add_argument(
+        "--history", type=_read_count, metavar="N", help="newest entries of history for each node"
+    )
+    made.add_argument(
+        "--conductors-stopped", action="store_true", help="do not look for conductors of Ironic"
+    )
+    made.add_argument("-f", "--format", dest="form", choices=("text", "json"), default="text")
+    made.add_argument("--output", metavar="FILE", help="write the whole report to this file")
+
+
+def _read_map(text: str) -> tuple[str, str, str]:
+    kind, _, rest = text.partition(":")
+    old, _, new = rest.partition("=")
+    if kind not in (*MAPPED_KINDS, _PATH) or not old or not new:
+        known = ", ".join((*MAPPED_KINDS, _PATH))
+        raise argparse.ArgumentTypeError(f"{text!r} is no KIND:OLD=NEW; kinds are {known}")
+    if kind != _PATH and not names.is_installed(kind, new):
+        raise argparse.ArgumentTypeError(f"{text!r}: {new} is no {kind} of this service")
+    return kind, old, new
+
+
+def _read_count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number")
+    return int(text)
+
+
+def _read_nodes(text: str) -> tuple[str, ...]:
+    if text.startswith("@"):
+        try:
+            text = pathlib.Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, ValueError) as why:
+            raise config.ConfigError(reason=f"--nodes: {text[1:]}: {why}") from None
+    return tuple(rules.canonical_uuid(one) for one in text.replace(",", " ").split())
+
+
+def _maps(given: Sequence[tuple[str, str, str]]) -> rules.Maps:
+    found: dict[str, dict[str, str]] = {}
+    for kind, old, new in given:
+        if kind != _PATH:
+            found.setdefault(kind, {})[old] = new
+    return rules.Maps(found, tuple((old, new) for kind, old, new in given if kind == _PATH))
+
+
+def _request(conf: Any) -> ImportRequest:
+    asked = conf.command
+    history = conf.conductor.node_history_max_entries if asked.history is None else asked.history
+    return ImportRequest(
+        check=asked.check,
+        trial=asked.trial,
+        groups=tuple(group.lower() for group in asked.group),
+        nodes=_read_nodes(asked.nodes),
+        maps=_maps(asked.map),
+        end=asked.end,
+        leave_out=asked.leave_out,
+        history=history,
+        by=_user(),
+        portgroup_mode=conf.default_portgroup_mode,
+    )
+
+
+def _user() -> str:
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # an account without a name
+        return str(os.geteuid())
+
+
+def run(conf: Any, database: Database) -> int:
+    """Run the command, and return its exit status.
+
+    :raises errors.Error: it is refused before a row was looked at.
+    """
+    if "move_in" not in conf.features.enabled:
+        reason = f"{IMPORT} needs the feature move_in. Add it to [features]enabled"
+        raise config.ConfigError(reason=reason)
+    migrate.check(database)
+    asked, request = conf.command, _request(conf)
+    _check_target(conf, database)
+    known = names.NameTable(Registry.load(Settings.read(conf)))
+    folders = checks.KnownFolders(
+        tuple(conf.conductor.file_url_allowed_paths), conf.redfish.ca_folder
+    )
+    with contextlib.ExitStack() as opened:
+        patient = opened.enter_context(contextlib.closing(session.patient(database)))
+        there = source.open_database(patient, asked.source)
+        opened.callback(there.close)
+        warnings = _check_conductors(there, request, stopped=asked.conductors_stopped)
+        snapshot = opened.enter_context(source.open_snapshot(there))
+        made = Import(snapshot, request, known, checks.NodeChecks(folders), _progress())
+        made.report.extend(warnings, "import")
+        taken = imports.perform(patient, made, check=request.check)
+        lost = made.left_out or made.report.has(report.LOSS, report.REFUSED)
+        status = (LOST if lost else 0) if taken else STOPPED
+        _print(conf, made, snapshot, status)
+    return status
+
+
+def _progress() -> Callable[[str, int], None]:
+    """Return what prints a line a second on a terminal."""
+    if not sys.stderr.isatty():
+        return lambda _table, _count: None
+    last = time.monotonic()
+
+    def show(table: str, count: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= 1:
+            last = time.monotonic()
+            print(f"{table}: {count}", file=sys.stderr)
+
+    return show
+
+
+def _check_target(conf: Configuration, database: Database) -> None:
+    """Refuse a service whose conductors do not know observed nodes.
+
+    :raises errors.Conflict: a conductor is older, or alive while the database is SQLite.
+    """
+    seconds = conf.conductor.heartbeat_timeout
+    if database.kind == "sqlite":
+        membership.refuse_living(lambda: database.read(conductors.all), seconds, "you import")
+        return
+    living = membership.living_hosts(lambda: database.read(conductors.all), seconds)
+    for row in database.read(conductors.all):
+        if row["hostname"] in living and row["version"] != config.version():
+            raise errors.Conflict(
+                f"Conductor {row['hostname']} runs version {row['version']}, this program "
+                f"{config.version()}: upgrade it first, because it may not know observed nodes."
+            )
+
+
+def _check_conductors(
+    there: Database, request: ImportRequest, *, stopped: bool
+) -> list[report.MoveFinding]:
+    """Refuse while conductors of the selected nodes run there; a check only tells.
+
+    :raises errors.Conflict: one runs.
+    """
+    if request.trial or stopped:
+        return []
+    with source.open_snapshot(there) as snapshot:
+        head = snapshot.head
+        selected = Import(snapshot, request, _NO_NAMES, checks.NodeChecks(_NO_FOLDERS))
+    online = _online(there, head, selected.groups)
+    if online and there.kind != "sqlite" and not request.check:
+        print(f"Waiting {_HEARTBEATS:g} s for heartbeats of Ironic's conductors.", file=sys.stderr)
+        time.sleep(_HEARTBEATS)
+        again = {one.hostname: one for one in _online(there, head, selected.groups)}
+        online = [
+            again[one.hostname]
+            for one in online
+            if one.hostname in again and again[one.hostname].updated_at != one.updated_at
+        ]
+    found = [
+        f"conductor {one.hostname} is up, or was killed; stop it, or add --conductors-stopped"
+        for one in online
+    ]
+    if found and not request.check:
+        raise errors.Conflict(f"Ironic's {'; '.join(found)}. Nothing was written.")
+    return [report.MoveFinding(report.INFO, "conductor", "", text) for text in found]
+
+
+_NO_NAMES = names.NameTable(Registry({}, {kind: {} for kind in MAPPED_KINDS[1:]}, {}, {}))
+_NO_FOLDERS = checks.KnownFolders((), "/")
+
+
+def _online(there: Database, head: str, groups: Collection[str]) -> list[source.IronicConductor]:
+    return [one for one in source.conductors(there, head) if one.online and one.group in groups]
+
+
+def _print(conf: Any, made: Import, snapshot: source.Snapshot, status: int) -> None:
+    asked = conf.command
+    key = encryption.keys_of(session.configured(conf).engine).first
+    written = not (asked.check or status == STOPPED)
+    document: Json = {
+        "source": snapshot.database.name,
+        "release": made.release,
+        "head": snapshot.head,
+        "at": made.move.at.isoformat(),
+        "trial": asked.trial,
+        "counts": made.report.table_counts(),
+        "findings": made.report.documents(),
+        "secrets": {
+            "values": made.report.secrets,
+            "key": None if key == encryption.PLAIN else key,
+        },
+        "import": made.uuid if written else None,
+        "exit": status,
+    }
+    if asked.output:
+        whole = {**document, "findings": made.report.documents(None)}
+        opener = functools.partial(os.open, mode=_MODE)
+        with open(asked.output, "w", encoding="utf-8", opener=opener) as file:
+            json.dump(whole, file, indent=2)
+    if asked.form == "json":
+        print(json.dumps(document, indent=2))
+        return
+    print(*report.lines(document), sep="\n")
+    print(_last_line(made, status, check=asked.check))
+
+
+def _last_line(made: Import, status: int, *, check: bool) -> str:
+    if status == STOPPED:
+        return "Refused: nothing was written."
+    counts = made.report.counts.get("nodes")
+    number = counts[report.WRITTEN] if counts else 0
+    if check:
+        return f"Nothing was written. The import would write {number} nodes, exit status {status}."
+    return f"Import {made.uuid}: {number} nodes are here, and only looked at until their release."

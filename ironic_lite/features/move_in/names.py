@@ -1,0 +1,159 @@
+"""Names of hardware types and interfaces: those that a node there becomes here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ironic_lite.core.json_types import JsonView
+from ironic_lite.core.options import HARDWARE_TYPE, NOT_BUILT
+from ironic_lite.domain import fields
+from ironic_lite.drivers import registry
+from ironic_lite.drivers.registry import Registry
+from ironic_lite.features.move_in import report, rules
+from ironic_lite.features.move_in.report import MoveFinding
+from ironic_lite.features.move_in.rules import DRIVER, Interfaces
+
+MAPPED_KINDS = (DRIVER, *fields.INTERFACE_KINDS)
+_PROPOSED: Mapping[str, Mapping[str, str]] = {
+    DRIVER: {
+        **dict.fromkeys(("ilo", "ilo5", "irmc", "ibmc", "xclarity"), "redfish"),
+        "intel-ipmi": "ipmi",
+    },
+    "network": dict.fromkeys(("flat", "neutron", "ironic-networking"), "noop"),
+    "storage": dict.fromkeys(("cinder", "external"), "noop"),
+    "deploy": dict.fromkeys(("ansible", "anaconda", "bootc"), "direct"),
+    "console": {
+        **dict.fromkeys(("redfish-graphical", "fake-graphical"), "no-console"),
+        "ipmitool-shellinabox": "ipmitool-socat",
+    },
+    **{
+        kind: {"idrac-wsman": "idrac-redfish"}
+        for kind in ("bios", "inspect", "management", "power", "raid", "vendor")
+    },
+}
+"""Maps that a refusal prints, by kind and name there."""
+_LOSSES = {
+    "network": " VLANs and DHCP will not follow the node.",
+    "storage": " The node will not boot from its volumes.",
+}
+
+
+class ResolvedNames(NamedTuple):
+    """The interfaces of nodes here, and what there is to tell about them."""
+
+    interfaces: Interfaces
+    findings: tuple[MoveFinding, ...]
+
+
+class NameTable:
+    """Resolves each combination of names once.
+
+    :param drivers: of the configuration; nothing of them is started.
+    """
+
+    def __init__(self, drivers: Registry) -> None:
+        self._types = frozenset(drivers.hardware_types)
+        self._loaded = {kind: frozenset(found) for kind, found in drivers.interfaces.items()}
+        self._valid: set[tuple[str, str, str]] = set()
+        self._defaults: dict[tuple[str, str], str] = {}
+        for row in drivers.rows():
+            driver, kind, name = (
+                row[f"{one}"] for one in ("hardware_type", "interface_type", "interface_name")
+            )
+            self._valid.add((driver, kind, name))
+            if row["is_default"]:
+                self._defaults[driver, kind] = name
+        self._found: dict[tuple[str, Interfaces, bool], ResolvedNames] = {}
+
+    def resolve(self, driver: str, names: Interfaces, mapped: bool) -> Interfaces:
+        """Return the interfaces here; see ``rules.Move``."""
+        return self.judge(driver, names, mapped).interfaces
+
+    def judge(self, driver: str, names: Interfaces, mapped: bool) -> ResolvedNames:
+        """Return the interfaces of nodes with a hardware type here and interfaces under names here.
+
+        :param mapped: the hardware type is another one there, so that interfaces may not fit.
+        """
+        key = (driver, names, mapped)
+        if key not in self._found:
+            kinds = zip(fields.INTERFACE_KINDS, names, strict=True)
+            found = [self._interface(driver, kind, name, mapped) for kind, name in kinds]
+            told = (*self._about_driver(driver), *(one for _, some in found for one in some))
+            self._found[key] = ResolvedNames(tuple(name for name, _ in found), told)
+        return self._found[key]
+
+    def _about_driver(self, driver: str) -> Iterator[MoveFinding]:
+        if driver in self._types:
+            return
+        if is_installed(DRIVER, driver):
+            yield MoveFinding(
+                *(report.ENABLE, "node", DRIVER, f"no conductor can drive {driver} yet"),
+                f"[DEFAULT]enabled_hardware_types: add {driver}.",
+            )
+        else:
+            yield _unknown(DRIVER, driver, f"hardware type {driver}")
+
+    def _interface(
+        self, driver: str, kind: str, name: str | None, mapped: bool
+    ) -> tuple[str | None, tuple[MoveFinding, ...]]:
+        path, default = path_of(kind), self._defaults.get((driver, kind))
+        if driver in self._types and (
+            name is None or (mapped and not self._fits(driver, kind, name))
+        ):
+            what = "unset" if name is None else f"{driver} does not support {name}, which"
+            if default is not None:
+                return default, (
+                    MoveFinding(report.DEFAULT, "node", path, f"{what} becomes {default}"),
+                )
+            text = f"{what} has no default {kind} interface here"
+            do = f"Set [DEFAULT]default_{kind}_interface, or enabled_{kind}_interfaces."
+            return None, (MoveFinding(report.ENABLE, "node", path, text, do),)
+        fault = None if name is None else self._fault(driver, kind, name)
+        return name, () if fault is None else (fault,)
+
+    def _fits(self, driver: str, kind: str, name: str) -> bool:
+        return (driver, kind, name) in self._valid
+
+    def _fault(self, driver: str, kind: str, name: str) -> MoveFinding | None:
+        if self._fits(driver, kind, name):
+            return None
+        if not is_installed(kind, name):
+            return _unknown(kind, name, f"{kind} interface {name}")
+        if name not in self._loaded[kind]:
+            text = f"no conductor can drive {name} yet"
+            do = f"[DEFAULT]enabled_{kind}_interfaces: add {name}."
+            return MoveFinding(report.ENABLE, "node", path_of(kind), text, do)
+        if driver not in self._types:
+            return None
+        text = f"{driver} does not support {name}"
+        do = f"Use --map {kind}:{name}=NEW, or change the node there."
+        return MoveFinding(report.REFUSED, "node", path_of(kind), text, do)
+
+
+def is_installed(kind: str, name: str) -> bool:
+    """Return whether this release, or a package, has a hardware type or an interface."""
+    asked = HARDWARE_TYPE if kind == DRIVER else kind
+    return bool(registry.enabled_names(asked, [name]).points)
+
+
+def _unknown(kind: str, name: str, what: str) -> MoveFinding:
+    sentence = NOT_BUILT[HARDWARE_TYPE if kind == DRIVER else kind].get(name)
+    text = f"{what}: {sentence.rstrip('.')}" if sentence else f"{what} is unknown here"
+    new = _PROPOSED.get(kind, {}).get(name)
+    do = f"Add --map {kind}:{name}={new}.{_LOSSES.get(kind, '')}" if new else ""
+    return MoveFinding(report.REFUSED, "node", path_of(kind), text, do)
+
+
+def path_of(kind: str) -> str:
+    """Return the field of a node with a name of this kind."""
+    return DRIVER if kind == DRIVER else f"{kind}_interface"
+
+
+def mapped_names(row: JsonView, maps: rules.Maps) -> Iterator[tuple[MoveFinding, str]]:
+    """Yield a finding for each name of a node there that a map changes, and the kind."""
+    for kind in MAPPED_KINDS:
+        old = row.get(path_of(kind))
+        if isinstance(old, str) and (new := maps.name(kind, old)) != old:
+            text = f"{old} becomes {new}"
+            yield MoveFinding(report.MAPPED, "node", path_of(kind), text), kind

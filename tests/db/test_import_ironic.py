@@ -1,0 +1,574 @@
+"""``ironic-lite-dbsync import-ironic``: recorded databases of real Ironics, into three kinds."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import json
+import pathlib
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json
+from ironic_lite.db.engine import session
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import conductors, events, holds
+from ironic_lite.db.tables import models
+from ironic_lite.domain import history
+from ironic_lite.drivers.registry import Registry, Settings
+from tests.move_in.ironics import VERSIONS
+from tests.move_in.source import SECRETS
+from tests.support import database_servers, prefork, service
+
+pytestmark = pytest.mark.feature("move_in")
+imports = pytest.importorskip("ironic_lite.features.move_in.imports")
+names = pytest.importorskip("ironic_lite.features.move_in.names")
+checks = pytest.importorskip("ironic_lite.features.move_in.checks")
+rules = pytest.importorskip("ironic_lite.features.move_in.rules")
+sources = pytest.importorskip("ironic_lite.features.move_in.source")
+tables = pytest.importorskip("ironic_lite.features.move_in.tables")
+
+KEY = "pJfbVZ7gJ4e0CnnhbZ8Gx0lM5sHC8Zx9VtNTLe4zTqU="
+DUMPS = pathlib.Path(__file__).parents[1] / "move_in/dumps"
+NEWEST = VERSIONS[-1]
+INTERFACES = {
+    **{"boot": "fake,redfish-virtual-media,ipxe,pxe", "deploy": "fake,direct,ramdisk"},
+    **dict.fromkeys(("management", "power"), "fake,redfish,ipmitool"),
+    **{"bios": "fake,redfish,no-bios", "console": "fake,no-console"},
+    **{"firmware": "fake,redfish,no-firmware", "inspect": "fake,agent,no-inspect"},
+    **{"raid": "fake,agent,no-raid", "rescue": "fake,agent,no-rescue"},
+    **{"vendor": "fake,redfish,ipmitool,no-vendor", "network": "noop", "storage": "noop"},
+}
+TYPES = "fake-hardware,redfish,ipmi"
+Open = Callable[..., Database]
+Urls = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def known() -> Any:
+    settings = Settings(
+        hardware_types=TYPES.split(","),
+        interfaces={kind: listed.split(",") for kind, listed in INTERFACES.items()},
+    )
+    return names.NameTable(Registry.load(settings))
+
+
+def dump(folder: pathlib.Path, version: str = NEWEST, *more: str) -> pathlib.Path:
+    """Make the database of a release; further statements change it."""
+    path = folder / f"ironic-{version}.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as made:
+        made.executescript((DUMPS / f"ironic-{version}.sql").read_text())
+        for statement in more:
+            made.execute(statement)
+        made.commit()
+    return path
+
+
+@contextlib.contextmanager
+def opened(target: Database, url: str) -> Iterator[Any]:
+    with (
+        contextlib.closing(sources.open_database(target, url)) as there,
+        sources.open_snapshot(there) as snapshot,
+    ):
+        yield snapshot
+
+
+def imported(target: Database, url: str, known: Any, **asked: Any) -> Any:
+    """Import a database; the import is refused or written."""
+    request = imports.ImportRequest(**asked)
+    folders = checks.KnownFolders(("/var/lib/ironic",), "/etc/ironic-lite/ca")
+    with opened(target, url) as snapshot:
+        made = imports.Import(snapshot, request, known, checks.NodeChecks(folders))
+        imports.perform(target, made, check=request.check)
+    return made
+
+
+def counts(database: Database) -> dict[str, int]:
+    """Return the number of rows of each table."""
+    query = sa.select(
+        *(
+            sa.select(sa.func.count()).select_from(table).scalar_subquery().label(name)
+            for name, table in models.metadata.tables.items()
+        )
+    )
+    return database.read(lambda conn: dict(conn.execute(query).mappings().one()))
+
+
+def found_rows(database: Database, table: sa.Table) -> list[Json]:
+    return database.read(
+        lambda conn: [dict(row) for row in conn.execute(sa.select(table)).mappings()]
+    )
+
+
+def _our_rows(database: Database, table: Any) -> list[Json]:
+    found = found_rows(database, models.metadata.tables[table.ours])
+    if table.name == "node_history":
+        found = [row for row in found if row["kind"] == history.OF_IRONIC]
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_rows_of_each_release_are_here_and_have_no_changes(
+    version: str, database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    url = f"sqlite:///{dump(tmp_path, version)}"
+    made = imported(database, url, known)
+    assert not made.refuses
+    assert made.report.counts["nodes"]["written"] == 14
+    move = made.move._replace(
+        ids={
+            name: {uuid: one for one, uuid in found.items()}
+            for name, found in made.move.uuids.items()
+        }
+    )
+    with opened(database, url) as snapshot:
+        for table in tables.TABLES.values():
+            if table.ours is None or not table.of_head(snapshot.head):
+                continue
+            ours = _our_rows(database, table)
+            theirs = [row.values for row in snapshot.rows(table.name)]
+            assert len(ours) == len(theirs), table.name
+            by_key = {_key(table, row): row for row in ours}
+            for row in theirs:
+                here = by_key[_key(table, tables.translate(table, row, move))]
+                assert tables.changes(table, row, here, move) == {}, table.name
+    (row,) = found_rows(database, models.imports)
+    assert (row["release"], row["left_out"], row["trial"]) == (made.release, [], False)
+    assert {node["import_uuid"] for node in found_rows(database, models.nodes)} == {row["uuid"]}
+
+
+def _key(table: Any, row: Json) -> Any:
+    """Return what names a row here."""
+    if table.name == "node_history":
+        return row["node_uuid"], row["at"], row["data"]["error"], row["data"]["event_type"]
+    if "uuid" in row:
+        return row["uuid"]
+    second = {"node_traits": "trait", "bios_settings": "name", "firmware_information": "component"}
+    return row["node_uuid"], row.get(second.get(table.name, ""))
+
+
+@pytest.mark.parametrize("kind", database_servers.SERVERS)
+def test_source_on_a_server_gives_the_same_rows(
+    kind: str, open_empty: Open, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path)
+    first, second = open_empty("sqlite"), open_empty("sqlite")
+    imported(first, f"sqlite:///{path}", known)
+    with database_servers.own_database(kind, "ironic") as url:
+        _load(path, url)
+        made = imported(second, url, known)
+        assert made.report.counts["nodes"]["written"] == 14
+    for table in (models.nodes, models.ports, models.bios_settings, models.allocations):
+        rows = [
+            [{**_in_seconds(row), "id": 0, "import_uuid": ""} for row in found_rows(one, table)]
+            for one in (first, second)
+        ]
+        assert sorted(rows[0], key=str) == sorted(rows[1], key=str)
+
+
+def _in_seconds(row: Json) -> Json:
+    """Return a row with times as MariaDB has them there."""
+    return {
+        name: value.replace(microsecond=0) if isinstance(value, datetime.datetime) else value
+        for name, value in row.items()
+    }
+
+
+_TYPES: dict[str, Any] = {
+    **{"number": sa.BigInteger, "text": sa.Text, "flag": sa.Boolean, "JSON": sa.Text},
+    "time": sa.DateTime,
+}
+
+
+def _load(path: pathlib.Path, url: str) -> None:
+    """Copy a recorded database to a server, with columns as Ironic has them there."""
+    head = rules.HEADS[-1]
+    metadata = sa.MetaData()
+    engine = database_servers.transactional(session.open_database(url))
+    with contextlib.closing(sqlite3.connect(path)) as read, engine.begin() as conn:
+        for table in tables.TABLES.values():
+            columns = [sa.Column(one.name, _TYPES[one.form.value]) for one in table.of_head(head)]
+            made = sa.Table(table.name, metadata, *columns)
+            made.create(conn)
+            listed = ", ".join(f'"{one.name}"' for one in columns)
+            for row in read.execute(f"SELECT {listed} FROM {table.name}"):
+                values = {
+                    one.name: _value(one, value) for one, value in zip(columns, row, strict=True)
+                }
+                conn.execute(made.insert(), values)
+        conn.execute(sa.text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
+        conn.execute(sa.text(f"INSERT INTO alembic_version VALUES ('{head}')"))
+
+
+def _value(column: sa.Column[Any], value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(column.type, sa.DateTime):
+        return datetime.datetime.fromisoformat(value).replace(microsecond=0)
+    return bool(value) if isinstance(column.type, sa.Boolean) else value
+
+
+# What an import adds.
+
+
+def test_nodes_are_held_and_their_history_says_so(
+    database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    url = f"sqlite:///{dump(tmp_path)}"
+    made = imported(database, url, known, by="joe", history=2)
+    (node,) = [row for row in found_rows(database, models.nodes) if row["name"] == "r7-04"]
+    (hold,) = database.read(lambda conn: holds.in_force(conn, node["uuid"], None))
+    assert (hold.kind, hold.created_by) == ("observe", "joe")
+    assert hold.reason == (
+        "imported from Ironic 39 (2026.2); it is only looked at until it is released"
+    )
+    assert [str(one) for one in hold.blocks] == ["verbs", "power", "machine", "forget"]
+    found = [row for row in found_rows(database, models.events) if row["node_uuid"] == node["uuid"]]
+    assert [row["kind"] for row in found] == ["imported", "ironic_history", "ironic_history"]
+    assert found[0]["data"]["import"] == made.uuid
+    assert found[1]["at"] < found[0]["at"]
+    feed = database.read(lambda conn: events.feed_page(conn, after=0, upto=10_000, limit=10_000))
+    assert {row["kind"] for row in feed} == {"imported"}
+
+
+def test_trial_has_its_own_kind_and_leaves_out_nodes_in_motion(
+    database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path, NEWEST, *_MOTION)
+    made = imported(database, f"sqlite:///{path}", known, trial=True)
+    assert not made.refuses
+    assert made.left_out == 1
+    kinds = {row["kind"] for row in found_rows(database, models.holds)}
+    assert kinds == {"trial"}
+    (row,) = found_rows(database, models.imports)
+    assert row["trial"] is True
+    assert [one["name"] for one in row["left_out"]] == ["r7-03"]
+    held = {one["node_uuid"] for one in found_rows(database, models.ports)}
+    assert row["left_out"][0]["uuid"] not in held
+
+
+_MOTION = (
+    "UPDATE nodes SET provision_state = 'clean wait', target_provision_state = 'available', "
+    "reservation = 'c1' WHERE name = 'r7-03'",
+)
+
+
+def test_work_is_ended_if_asked(database: Database, known: Any, tmp_path: pathlib.Path) -> None:
+    path = dump(tmp_path, NEWEST, *_MOTION)
+    assert imported(database, f"sqlite:///{path}", known).refuses
+    made = imported(database, f"sqlite:///{path}", known, end=True)
+    assert not made.refuses
+    (node,) = [row for row in found_rows(database, models.nodes) if row["name"] == "r7-03"]
+    assert (node["provision_state"], node["fault"]) == ("clean failed", "clean failure")
+    assert node["maintenance"] is True
+    assert "whose conductor c1 was stopped" in node["last_error"]
+    assert node["reservation"] is None
+
+
+def test_groups_move_one_after_the_other(
+    database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    some = "UPDATE nodes SET conductor_group = 'Rack-A' WHERE name IN ('r7-01', 'r7-04')"
+    url = f"sqlite:///{dump(tmp_path, NEWEST, some)}"
+    first = imported(database, url, known, groups=("rack-a",))
+    assert first.report.counts["nodes"] == {"read": 2, "written": 2}
+    second = imported(database, url, known, groups=("",))
+    assert not second.refuses, second.report.documents()
+    assert second.report.counts["nodes"]["written"] == 12
+    assert second.report.counts["deploy_templates"]["written"] == 0
+    assert len(found_rows(database, models.deploy_templates)) == 1
+    assert len(found_rows(database, models.imports)) == 2
+
+
+def test_chosen_nodes_alone_are_imported(
+    database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    url = f"sqlite:///{dump(tmp_path)}"
+    made = imported(database, url, known, nodes=("r7-01", "r7-04"))
+    assert made.report.counts["nodes"]["written"] == 2
+    assert {row["name"] for row in found_rows(database, models.nodes)} == {"r7-01", "r7-04"}
+    here = {row["uuid"] for row in found_rows(database, models.nodes)}
+    assert {row["node_uuid"] for row in found_rows(database, models.traits)} == here
+
+
+def test_refused_nodes_are_left_out_if_asked(
+    database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    wrong = (
+        "UPDATE nodes SET driver = 'ilo' WHERE name = 'r7-01'",
+        "UPDATE nodes SET extra = '{' WHERE name = 'r7-02'",
+        "UPDATE ports SET name = 'x' || hex(zeroblob(200)) WHERE id = 5",
+        "UPDATE nodes SET network_interface = 'neutron' WHERE name = 'r7-14'",
+    )
+    url = f"sqlite:///{dump(tmp_path, NEWEST, *wrong)}"
+    before = counts(database)
+    made = imported(database, url, known)
+    assert made.refuses
+    assert counts(database) == before
+    found = {(one["path"], one["text"], one["do"]) for one in made.report.documents()}
+    told = " ".join(" ".join(one) for one in found)
+    assert "--map driver:ilo=redfish" in told
+    assert "--map network:neutron=noop" in told
+    assert ("extra", "is no JSON", "Correct it there, or use --leave-out.") in found
+    assert "has 401 characters, and may have 255 here" in told
+    made = imported(database, url, known, leave_out=True)
+    assert (made.refuses, made.left_out) == (False, 4)
+    assert made.report.counts["nodes"]["written"] == 10
+    here = {row["uuid"] for row in found_rows(database, models.nodes)}
+    assert {row["node_uuid"] for row in found_rows(database, models.ports)} <= here
+
+
+def test_maps_take_what_would_be_refused(
+    database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    statement = (
+        "UPDATE nodes SET driver = 'ilo', network_interface = 'neutron', boot_interface = "
+        "'ilo-virtual-media', power_interface = 'ilo', management_interface = 'ilo', "
+        "bios_interface = 'ilo', vendor_interface = 'ilo', raid_interface = 'ilo5', "
+        "inspect_interface = 'inspector', console_interface = 'ilo', driver_info = "
+        """'{"ilo_address": "10.0.0.1", "ilo_password": "p"}' WHERE name = 'r7-01'"""
+    )
+    url = f"sqlite:///{dump(tmp_path, NEWEST, statement)}"
+    maps = rules.Maps(
+        {"driver": {"ilo": "redfish"}, "network": {"neutron": "noop"}, "boot": {"odd": "pxe"}}
+    )
+    made = imported(database, url, known, maps=maps)
+    assert not made.refuses, made.report.documents()
+    (node,) = [row for row in found_rows(database, models.nodes) if row["name"] == "r7-01"]
+    assert (node["driver"], node["network_interface"]) == ("redfish", "noop")
+    assert (node["power_interface"], node["inspect_interface"]) == ("redfish", "agent")
+    assert node["driver_info"] == {"redfish_address": "https://10.0.0.1", "redfish_password": "p"}
+    kinds = {(one["kind"], one["path"]) for one in made.report.documents()}
+    assert {("mapped", "driver"), ("mapped", "network_interface")} <= kinds
+    assert ("default", "power_interface") in kinds
+    told = " ".join(one["text"] for one in made.report.documents())
+    assert "--map boot:odd: no node there has this name" in told
+
+
+def test_second_import_names_the_first(
+    database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    url = f"sqlite:///{dump(tmp_path)}"
+    imported(database, url, known, by="joe")
+    before = counts(database)
+    again = imported(database, url, known)
+    assert again.refuses
+    assert counts(database) == before
+    told = " ".join(one["text"] for one in again.report.documents())
+    assert "one with this uuid is here, imported by joe at 20" in told
+
+
+# The command.
+
+
+def run(
+    tmp_path: pathlib.Path, target: Database, *words: str, key: str = KEY
+) -> subprocess.CompletedProcess[str]:
+    """Run the program for a configured target."""
+    settings = tmp_path / "target.conf"
+    url = target.url.render_as_string(hide_password=False)
+    listed = "\n".join(f"enabled_{kind}_interfaces = {some}" for kind, some in INTERFACES.items())
+    settings.write_text(
+        f"[DEFAULT]\nenabled_hardware_types = {TYPES}\n{listed}\n"
+        f"[database]\nconnection = {url}\nencryption_keys = {key}\n"
+    )
+    command = [str(service.SCRIPTS / "ironic-lite-dbsync"), "--config-file", str(settings)]
+    return prefork.run([*command, "import-ironic", *words], env=service.environment(), timeout=120)
+
+
+def _digest(path: pathlib.Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_command_reports_and_no_secret_is_in_clear(
+    open_empty: Open, tmp_path: pathlib.Path
+) -> None:
+    target = open_empty("sqlite", KEY)
+    path = dump(tmp_path)
+    before = _digest(path)
+    settings = tmp_path / "ironic.conf"
+    settings.write_text(f"[database]\nconnection = sqlite:///{path}\n")
+    empty = counts(target)
+    checked = run(tmp_path, target, "--from", str(settings), "--check")
+    assert (checked.returncode, checked.stderr) == (1, "")
+    assert checked.stdout.splitlines()[-1] == (
+        "Nothing was written. The import would write 14 nodes, exit status 1."
+    )
+    assert counts(target) == empty
+    output = tmp_path / "report.json"
+    words = ("--from", str(settings), "-f", "json", "--output", str(output))
+    done = run(tmp_path, target, *words)
+    assert (done.returncode, done.stderr) == (1, "")
+    document = json.loads(done.stdout)
+    assert (document["release"], document["exit"]) == ("39 (2026.2)", 1)
+    assert document["secrets"]["values"] > 40
+    assert document["counts"]["nodes"] == {
+        **{"read": 14, "written": 14},
+        **{"refused": 0, "left_out": 0},
+    }
+    assert output.stat().st_mode & 0o777 == 0o600
+    target.close()
+    files = [tmp_path / one for one in (pathlib.Path(str(target.url.database)).name,)]
+    texts = [checked.stdout, done.stdout, output.read_text()]
+    for word in SECRETS.values():
+        assert not any(word in text for text in texts)
+        assert not any(word.encode() in one.read_bytes() for one in files)
+    assert _digest(path) == before
+    (node,) = [row for row in found_rows(target, models.nodes) if row["name"] == "r7-02"]
+    assert node["driver_info"]["redfish_password"] == SECRETS["nodes.driver_info"]
+
+
+_REVISION = "UPDATE alembic_version SET version_num = '{}'"
+_REFUSED: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
+    # name, statements on the source, words of the command, what is said
+    ("head", (_REVISION.format("abc"),), (), "revision abc is of no Ironic release"),
+    ("column", ("ALTER TABLE ports DROP COLUMN vendor",), (), "column ports.vendor of revision"),
+    ("table", ("DROP TABLE runbook_traits",), (), "table runbook_traits of revision"),
+    ("no Ironic", ("DROP TABLE alembic_version",), (), "is not Ironic's database"),
+    ("node", (), ("--nodes", "r7-99"), "Ironic has no node r7-99"),
+    ("group", (), ("--group", "g"), "Ironic has no node in g"),
+    ("conductor", ("UPDATE conductors SET online = 1",), (), "conductor c1 is up, or was killed"),
+    ("map", (), ("--map", "driver:ilo=nothing"), "nothing is no driver of this service"),
+    ("kind", (), ("--map", "colour:a=b"), "is no KIND:OLD=NEW"),
+    ("motion", _MOTION, (), "in clean wait, reserved by c1; wait until it has ended, or use --end"),
+    ("ilo", ("UPDATE nodes SET driver = 'ilo'",), (), "Add --map driver:ilo=redfish."),
+    ("snmp", ("UPDATE nodes SET driver = 'snmp'",), (), "hardware type snmp: "),
+    ("driver", ("UPDATE nodes SET driver = NULL",), (), "has no hardware type"),
+    ("state", ("UPDATE nodes SET provision_state = 'odd'",), (), "provision state odd is unknown"),
+    ("nul", ("UPDATE nodes SET description = 'a' || char(0)",), (), "has a NUL character"),
+    ("parent", ("UPDATE nodes SET parent_node = 'x'",), (), "its parent is not imported"),
+    ("template", ("UPDATE deploy_templates SET extra = '['",), (), "extra (1): is no JSON"),
+]
+
+
+@pytest.mark.parametrize(
+    ("statements", "words", "said"), [one[1:] for one in _REFUSED], ids=[one[0] for one in _REFUSED]
+)
+def test_refusals_change_neither_side(
+    statements: tuple[str, ...],
+    words: tuple[str, ...],
+    said: str,
+    sqlite_database: Database,
+    tmp_path: pathlib.Path,
+) -> None:
+    path = dump(tmp_path, NEWEST, *statements)
+    before = _digest(path), counts(sqlite_database)
+    done = run(tmp_path, sqlite_database, "--from", f"sqlite:///{path}", *words)
+    assert done.returncode == 2
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert (_digest(path), counts(sqlite_database)) == before
+
+
+def test_stopped_conductors_are_believed(sqlite_database: Database, tmp_path: pathlib.Path) -> None:
+    path = dump(tmp_path, NEWEST, "UPDATE conductors SET online = 1")
+    words = ("--from", f"sqlite:///{path}")
+    checked = run(tmp_path, sqlite_database, *words, "--check")
+    assert checked.returncode == 1
+    assert "conductor c1 is up, or was killed" in checked.stdout
+    done = run(tmp_path, sqlite_database, *words, "--conductors-stopped")
+    assert done.returncode == 1
+    assert done.stdout.endswith("are here, and only looked at until their release.\n")
+
+
+def test_our_own_database_is_no_source(
+    sqlite_database: Database, open_empty: Open, tmp_path: pathlib.Path
+) -> None:
+    other = open_empty("sqlite")
+    done = run(tmp_path, sqlite_database, "--from", str(other.url))
+    assert done.returncode == 2
+    assert "use ironic-lite-dbsync copy" in done.stderr
+
+
+def test_living_conductor_here_is_refused(
+    sqlite_database: Database, tmp_path: pathlib.Path
+) -> None:
+    def register(conn: Any) -> None:
+        now = clock.now()
+        conductors.register(conn, host="c9", group="", version=None, now=now)
+        conductors.touch(conn, host="c9", now=now)
+
+    sqlite_database.write(register)
+    done = run(tmp_path, sqlite_database, "--from", f"sqlite:///{dump(tmp_path)}")
+    assert done.returncode == 2
+    assert "Conductors are alive: c9. Stop all conductors before you import." in done.stderr
+
+
+def test_journal_of_a_killed_ironic_is_refused(
+    sqlite_database: Database, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path)
+    code = (
+        "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1]);"
+        "c.execute('PRAGMA cache_size=1');"
+        "c.execute('UPDATE nodes SET extra = zeroblob(100000)'); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert pathlib.Path(f"{path}-journal").stat().st_size > 0
+    before = _digest(path), counts(sqlite_database)
+    done = run(tmp_path, sqlite_database, "--from", f"sqlite:///{path}")
+    assert done.returncode == 2
+    assert "start and stop Ironic on it once" in done.stderr
+    assert (_digest(path), counts(sqlite_database)) == before
+
+
+# Deaths.
+
+_DEATHS = """
+import contextlib, os, signal, sys
+from ironic_lite.db.engine import session
+from ironic_lite.db.tables import models
+from ironic_lite.features.move_in import imports, rows
+from tests.db import test_import_ironic as here
+whole, (source, target) = copy.write_rows, sys.argv[1:]
+with contextlib.closing(session.open_database(target)) as found:
+    before = here.counts(found)
+known = here.names.NameTable(here.Registry.load(here.Settings(
+    hardware_types=here.TYPES.split(","),
+    interfaces={kind: one.split(",") for kind, one in here.INTERFACES.items()},
+)))
+order = ["chassis", "deploy_templates", "runbooks", "inspection_rules", "nodes", "holds", "events",
+    "allocations", "node_traits", "portgroups", "ports", "volume_connectors", "volume_targets",
+    "bios_settings", "firmware_components", "inventories", "imports"]
+for name in order:
+    if not (child := os.fork()):
+        def write_rows(conn, table, rows):
+            if table.name == name:
+                whole(conn, table, list(rows)[:2])
+                os.kill(os.getpid(), signal.SIGKILL)
+            return whole(conn, table, rows)
+        def die(conn, row):
+            os.kill(os.getpid(), signal.SIGKILL)
+        copy.write_rows = write_rows
+        if name == "imports":
+            rows.add = die
+        opened = session.open_database(target)
+        here.imported(opened, source, known)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL, name
+    with contextlib.closing(session.open_database(target)) as found:
+        assert here.counts(found) == before, name
+    print(name)
+"""
+
+
+def test_death_at_each_table_leaves_the_target_as_it_was(
+    database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    url = f"sqlite:///{dump(tmp_path)}"
+    target = database.url.render_as_string(hide_password=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _DEATHS, url, target], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 17
+    assert not imported(database, url, known).refuses
+    assert len(found_rows(database, models.nodes)) == 14
