@@ -42,6 +42,7 @@ SUBJECTS = {
     "conductors": "nodes through a clean, on one conductor and more",
     "processes": "nodes through a clean, on one conductor of several processes",
     "recovery": "nodes of a dead conductor",
+    "move_in": "an import of 10 000 nodes from Ironic",
     "rpc_round_trip": "RPC round trip",
     "startup": "start and memory",
     "redfish_overhead": "power reads by Redfish compared with requests",

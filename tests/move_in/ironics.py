@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-import sqlalchemy as sa
-
 from tests.compare.services import HEADER, Answer
+from tests.move_in import recorded
 from tests.support.ports import HOST, free_port
 
 Json = dict[str, Any]
@@ -35,6 +34,7 @@ host = {host}
 rpc_transport = none
 log_file = {folder}/ironic.log
 use_stderr = false
+graceful_shutdown_timeout = 2
 state_path = {folder}
 tempdir = {folder}
 enabled_hardware_types = fake-hardware,redfish,ipmi
@@ -152,13 +152,10 @@ class Ironic:
         self._wire: http.client.HTTPConnection | None = None
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "httpboot").mkdir(exist_ok=True)
-        plain = sa.make_url(database or f"sqlite:///{self.file}")
-        drivers = {"mysql": "mysql+pymysql", "mariadb": "mysql+pymysql"}
-        theirs = plain.set(drivername=drivers.get(plain.get_backend_name(), plain.drivername))
-        ours = {"postgresql": "postgresql+psycopg"}
-        driver = ours.get(theirs.get_backend_name(), theirs.drivername)
-        self.engine = sa.create_engine(theirs.set(drivername=driver), poolclass=sa.NullPool)
-        self.database = theirs.render_as_string(hide_password=False)
+        self.engine = recorded.engine_of(database or f"sqlite:///{self.file}")
+        theirs = self.engine.url
+        plain = theirs.drivername.replace("+psycopg", "+psycopg2")
+        self.database = theirs.set(drivername=plain).render_as_string(hide_password=False)
         fakes = "\n".join(
             f"enabled_{kind}_interfaces = {','.join(('fake', f'no-{kind}', *_MORE[kind]))}"
             for kind in _KINDS
@@ -174,7 +171,7 @@ class Ironic:
         command = [str(self._bin / program), "--config-file", str(self.settings), *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RuntimeError(f"{program} {words}: {done.stdout}{done.stderr}")
+            raise RuntimeError(f"{program} {words}: {done.stdout}{done.stderr}{self._logs()}")
         return done.stdout
 
     def create_schema(self) -> None:
@@ -196,9 +193,11 @@ class Ironic:
                 if (self.ask("GET", "/v1/drivers").json or {}).get("drivers"):
                     return
             time.sleep(0.2)
+        raise RuntimeError(f"Ironic {self.version} does not answer: {self._logs()}")
+
+    def _logs(self) -> str:
         files = [self.folder / name for name in ("out.log", "ironic.log")]
-        text = "".join(one.read_text(errors="replace")[-3000:] for one in files if one.exists())
-        raise RuntimeError(f"Ironic {self.version} does not answer: {text}")
+        return "".join(one.read_text(errors="replace")[-4000:] for one in files if one.exists())
 
     def _program(self) -> list[str]:
         if self.version.startswith("32."):

@@ -31,8 +31,6 @@ SECRETS: Mapping[str, str] = {
     "inspection_rules.actions": "pLaNtEd-rule-word",
     "bios_settings.value": "pLaNtEd-bios-word",
 }
-SHOWN = frozenset({"bios_settings.value"})
-"""Places whose value Ironic's API does not mask either."""
 OWNER = "0123456789abcdef0123456789abcdef"
 CHASSIS = uuid_of(500)
 ALLOCATED, BACKFILLED, IN_ERROR, SEARCHING = (uuid_of(number) for number in range(601, 605))
@@ -56,7 +54,7 @@ class Planned(NamedTuple):
         return uuid_of(self.number)
 
 
-def _failed(state: str, target: str, text: str, **more: Any) -> Json:
+def _failed(state: str, target: str | None, text: str, **more: Any) -> Json:
     return {"provision_state": state, "target_provision_state": target, "last_error": text, **more}
 
 
@@ -87,7 +85,7 @@ NODES = (
     Planned(
         14,
         ("manage",),
-        _failed("error", "available", "Undeploy failed.", retired=True, retired_reason="old"),
+        _failed("error", None, "Undeploy failed.", retired=True, retired_reason="old"),
     ),
 )
 BMCS: Mapping[str, tuple[str, Json]] = {
@@ -118,6 +116,12 @@ BMCS: Mapping[str, tuple[str, Json]] = {
         for number in (5, 11, 14)
     },
 }
+USED = (4, 5, 6, 8, 11, 12, 13)
+"""Numbers of nodes with an instance."""
+AGENT = "r7-04"
+"""The node whose machine boots a real agent, in `journey`."""
+POWERED = tuple(name for name in BMCS if int(name[-2:]) in USED and name != AGENT)
+"""Nodes that are on. Machines of the fake hardware are off until a driver switches them on."""
 _INTERFACES: Mapping[str, Json] = {
     "redfish": {
         **dict.fromkeys(("bios", "firmware", "management", "power", "vendor"), "redfish"),
@@ -188,7 +192,7 @@ def _create_node(ironic: Ironic, node: Planned) -> None:
             **{"resource_class": "metal", "chassis_uuid": CHASSIS},
             "extra": {"rack": 7, "unit": node.number},
             "properties": {"cpu_arch": "x86_64", "memory_mb": 65536, "capabilities": "a:b"},
-            "driver_info": {"fake_password": SECRETS["nodes.driver_info"], "note": "ü"},
+            "driver_info": {"bmc_password": SECRETS["nodes.driver_info"], "note": "ü"},
             "instance_info": {
                 **{"image_source": image, "image_checksum": "0" * 64, "root_gb": 10},
                 "configdrive": "https://config.example.org/drive",
@@ -344,8 +348,7 @@ def _fill_by_sql(tables: Tables, bmcs: Mapping[str, tuple[str, Json]]) -> None:
         _add_details(tables, node, int(stored[node.uuid]["id"]))
     searching: Json = {"state": "allocating", "last_error": None, "candidate_nodes": []}
     tables.update("allocations", "uuid", SEARCHING, searching)
-    vif = {"tenant_vif_port_id": uuid_of(801)}
-    tables.update("ports", "uuid", ports(4)[0][0], {"internal_info": vif})
+    tables.update("ports", "uuid", ports(4)[0][0], {"internal_info": {"note": "kept"}})
     tables.update(
         *("ports", "uuid", ports(3)[1][0]),
         {
@@ -363,13 +366,13 @@ def _fill_by_sql(tables: Tables, bmcs: Mapping[str, tuple[str, Json]]) -> None:
 
 
 def _change_node(tables: Tables, node: Planned, row: Json, bmc: tuple[str, Json] | None) -> None:
-    used = node.number in (4, 5, 6, 8, 11, 12, 13)
+    used = node.number in USED
     ipmi = bmc is not None and bmc[0] == "ipmi"
     values: Json = {
         "owner": OWNER,
         "health": "OK" if bmc else None,
         "disable_power_off": ipmi,
-        "power_state": "power on" if used else "power off",
+        "power_state": "power on" if node.name in POWERED else "power off",
         "raid_config": {"logical_disks": [{"size_gb": 100, "raid_level": "1"}]},
         **node.columns,
     }
