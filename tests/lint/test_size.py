@@ -23,13 +23,13 @@ FOLDERS = {
     "ironic_lite.domain": (6_075, 35),
     "ironic_lite.drivers": (14_655, 67),
     "ironic_lite.errors": (425, 1),
-    "ironic_lite.features": (9_335, 53),
+    "ironic_lite.features": (9_340, 53),
     "ironic_lite.feed": (385, 1),
     "ironic_lite.images": (2_190, 11),
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 72_870, "tokens": 636_800, "files": 378, "small": 65, "single": 62}
+ALL = {"lines": 72_870, "tokens": 636_900, "files": 378, "small": 65, "single": 62}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

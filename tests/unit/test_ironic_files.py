@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 from typing import Any
 
@@ -103,6 +104,12 @@ def test_hidden_names_of_a_mounted_volume_are_not_read_twice(
     assert [row["file"] for row in rows] == [str(tmp_path / "ironic.conf")]
 
 
+def test_pipe_is_not_read(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "ironic.conf")
+    code, (row,) = check(capsys, tmp_path)
+    assert (code, row["kind"], row["verdict"]) == (0, "file", "ignored")
+
+
 def test_file_of_options_without_their_form_is_refused_beside_the_others(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,6 +202,7 @@ def test_rules_without_keystone_are_not_asked(
         ("a: [b\nhunter2", "line "),
         ("- role:admin\n", "no object of names and checks"),
         ("1: role:admin\n", "no object of names and checks"),
+        ("a: &a [[role:x]]\nb: *a\n", "has aliases"),
     ],
 )
 def test_file_without_rules_is_refused(

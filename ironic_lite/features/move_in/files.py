@@ -188,6 +188,8 @@ def _raise(why: OSError) -> None:
 
 
 def _kind_by_name(path: pathlib.Path, otherwise: FileKind) -> FileKind:
+    if path.exists() and not path.is_file():
+        return FileKind.OTHER  # a pipe, which would never end
     if path.parent.name == _POLICY_FOLDER:
         return FileKind.POLICY
     return next((kind for form, kind in _NAMES if form.fullmatch(path.name)), otherwise)
@@ -343,6 +345,8 @@ def _read_rules(text: str) -> tuple[Json, Mapping[str, int]]:
 
     :raises ValueError: it has another form.
     """
+    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+        raise ValueError("has aliases, which may stand for any number of values; write them out")
     found = yaml.safe_load(text)
     if found is None:
         return {}, {}
