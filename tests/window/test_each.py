@@ -101,7 +101,7 @@ def test_maintenance_of_many_nodes_is_set_again_after_it_was_ended(
 
 
 def test_undo_ends_the_holds_of_many_nodes(page: sync_api.Page, live: service.Service) -> None:
-    names = ["lift-0", "lift-1", "lift-2"]
+    names = ["unheld-0", "unheld-1", "unheld-2"]
     page.add_init_script(LONG_UNDO)
     select_all(page, live, names)
     page.get_by_role("button", name="Hold…").click()

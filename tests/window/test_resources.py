@@ -45,7 +45,7 @@ def test_conductor_is_found_from_the_bar_and_the_palette(
         page.get_by_role("combobox", name="Pages, nodes and verbs").fill("conduct")
         page.keyboard.press("Enter")
     page.get_by_role("heading", name="Conductors", level=1).wait_for()
-    expect(page.locator(".bar .menu")).not_to_have_attribute("open", "")
+    expect(page.locator(".bar nav .menu")).not_to_have_attribute("open", "")
     table = page.get_by_role("region", name="Conductors")
     expect(table.get_by_role("columnheader")).to_have_text(
         ["Host", "Group", "Alive", "Last heartbeat", "Drivers", "Copy"]
