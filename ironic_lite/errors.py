@@ -62,6 +62,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- BmcAccessDenied               wrong credentials
     |  +- BmcBadAnswer                  an answer that is not Redfish, or cannot be used
     |  +- BmcTaskFailed                 the BMC began the work, and its task failed
+    |  +- OtherMachine                  the BMC answers for another machine
     |  +- PowerFailure
     |  +- ImageUnusable                 the image differs from its checksum or format
     |  +- StepFailed                    the parent of CleanStepFailed and DeployStepFailed
