@@ -25,7 +25,7 @@ BATCH_ROWS = 500
 BATCH_BYTES = 4 * 1024 * 1024
 _FETCHED = 50
 """Rows that a cursor reads at once: few, because a row of a log or an inventory may be large."""
-_OF_ROWS = (
+OF_ROWS = (
     *(DatabaseFault.VALUE, DatabaseFault.DUPLICATE, DatabaseFault.REFERENCE),
     DatabaseFault.OTHER,
 )
@@ -68,7 +68,7 @@ def write_rows(conn: Connection, table: sa.Table, rows: Iterable[Row]) -> int:
         try:
             conn.execute(table.insert(), batch)
         except faults.DRIVER_ERRORS as why:
-            if faults.classify(why) not in _OF_ROWS:
+            if faults.classify(why) not in OF_ROWS:
                 raise
             raise errors.Error(
                 f"The table {table.name} does not take one of its rows {count + 1} to "
@@ -99,21 +99,27 @@ def open_source(target: Database, url: str | sa.URL) -> Database:
     :raises config.ConfigError: the URL cannot be used, or its file is missing.
     :raises errors.Error: it is not of this release, needs other keys, or cannot be read.
     """
-    source = read_only(target, url)
+    source = open_file(target, url)
     with reading(source):
         migrate.check(source)
         reencryption.check(source)
     return source
 
 
-def read_only(target: Database, url: str | sa.URL) -> Database:
-    """Do the same as `open_source` for any database of the three kinds, unread."""
+def open_file(
+    target: Database, url: str | sa.URL, *, option: str = "--from", mode: str = "ro"
+) -> Database:
+    """Do the same as `open_source` for any database of the three kinds, unread.
+
+    :param option: that has named it.
+    :param mode: of SQLite: rw writes, and keeps the kind of the journal.
+    """
     source = session.patient(target, url)
     path = str(source.url.database)
     if source.kind == "sqlite" and not path.startswith("file:"):
         if not os.path.lexists(path):
-            raise config.ConfigError(reason=f"--from: the file {path} does not exist")
-        query = {"mode": "ro", "uri": "true"}
+            raise config.ConfigError(reason=f"{option}: the file {path} does not exist")
+        query = {"mode": mode, "uri": "true"}
         uri = pathlib.Path(path).absolute().as_uri()
         source = session.patient(target, source.url.set(database=uri, query=query))
     return source

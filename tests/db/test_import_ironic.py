@@ -163,7 +163,7 @@ def test_source_on_a_server_gives_the_same_rows(
     first, second = open_empty("sqlite"), open_empty("sqlite")
     imported(first, f"sqlite:///{path}", known)
     with database_servers.own_database(kind, "ironic") as url:
-        _load(path, url)
+        load(path, url)
         made = imported(second, url, known)
         assert made.report.counts["nodes"]["written"] == 14
     for table in (models.nodes, models.ports, models.bios_settings, models.allocations):
@@ -188,14 +188,17 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def _load(path: pathlib.Path, url: str) -> None:
+def load(path: pathlib.Path, url: str) -> None:
     """Copy a recorded database to a server, with columns as Ironic has them there."""
     head = rules.HEADS[-1]
     metadata = sa.MetaData()
     engine = database_servers.transactional(session.open_database(url))
     with contextlib.closing(sqlite3.connect(path)) as read, engine.begin() as conn:
         for table in tables.TABLES.values():
-            columns = [sa.Column(one.name, _TYPES[one.form.value]) for one in table.of_head(head)]
+            columns = [
+                sa.Column(one.name, _TYPES[one.form.value], primary_key=one.name == "id")
+                for one in table.of_head(head)
+            ]
             made = sa.Table(table.name, metadata, *columns)
             made.create(conn)
             listed = ", ".join(f'"{one.name}"' for one in columns)
@@ -204,6 +207,9 @@ def _load(path: pathlib.Path, url: str) -> None:
                     one.name: _value(one, value) for one, value in zip(columns, row, strict=True)
                 }
                 conn.execute(made.insert(), values)
+            if conn.dialect.name == "postgresql" and "id" in made.c:
+                query = f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), max(id))"
+                conn.execute(sa.text(f"{query} FROM {table.name}"))
         conn.execute(sa.text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
         conn.execute(sa.text(f"INSERT INTO alembic_version VALUES ('{head}')"))
 
@@ -370,9 +376,13 @@ def test_second_import_names_the_first(
 
 
 def run(
-    tmp_path: pathlib.Path, target: Database, *words: str, key: str = KEY
+    tmp_path: pathlib.Path,
+    target: Database,
+    *words: str,
+    key: str = KEY,
+    command: str = "import-ironic",
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program for a configured target."""
+    """Run a command of the program for a configured target."""
     settings = tmp_path / "target.conf"
     url = target.url.render_as_string(hide_password=False)
     listed = "\n".join(f"enabled_{kind}_interfaces = {some}" for kind, some in INTERFACES.items())
@@ -380,8 +390,8 @@ def run(
         f"[DEFAULT]\nenabled_hardware_types = {TYPES}\n{listed}\n"
         f"[database]\nconnection = {url}\nencryption_keys = {key}\n"
     )
-    command = [str(service.SCRIPTS / "ironic-lite-dbsync"), "--config-file", str(settings)]
-    return prefork.run([*command, "import-ironic", *words], env=service.environment(), timeout=120)
+    program = [str(service.SCRIPTS / "ironic-lite-dbsync"), "--config-file", str(settings)]
+    return prefork.run([*program, command, *words], env=service.environment(), timeout=120)
 
 
 def _digest(path: pathlib.Path) -> str:

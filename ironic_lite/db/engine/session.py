@@ -371,7 +371,7 @@ def open_database(
     engine.update_execution_options(**{_FOLLOWERS: {}})
     if kind == "sqlite":
         sa.event.listen(engine, "do_connect", sqlite.open_existing)
-        log = address.query.get("mode") != "ro"
+        log = "mode" not in address.query
         prepare = sqlite.prepare(sqlite_busy_timeout, foreign_keys=sqlite_foreign_keys, log=log)
         sa.event.listen(engine, "connect", prepare)
         if sqlite_create:

@@ -41,16 +41,16 @@ def prepare(
 
     :param busy_timeout: seconds that a statement waits for locks of others.
     :param foreign_keys: enforce references between tables; see `session.open_database`.
-    :param log: use a write-ahead log; a file that is only read keeps its own kind.
+    :param log: use a write-ahead log; Ironic's file keeps its own kind.
     """
 
     def listener(connection: Any, _record: Any) -> None:
         connection.execute(f"PRAGMA busy_timeout={int(busy_timeout * 1000)}")
         if log:
             _use_wal(connection, busy_timeout)
-        # A commit then costs a write instead of a flush. A power loss may take the last commits
-        # with it, never the database.
-        connection.execute("PRAGMA synchronous=NORMAL")
+            # A commit then costs a write instead of a flush. A power loss may take the last commits
+            # with it, never the database.
+            connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute(f"PRAGMA foreign_keys={'ON' if foreign_keys else 'OFF'}")
 
     return listener

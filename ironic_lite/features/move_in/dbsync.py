@@ -1,4 +1,4 @@
-"""``ironic-lite-dbsync import-ironic``: its arguments, its checks of both services, its output."""
+"""``ironic-lite-dbsync import-ironic`` and ``export-ironic``: arguments, checks, output."""
 
 from __future__ import annotations
 
@@ -18,21 +18,35 @@ from ironic_lite import errors, membership
 from ironic_lite.core import config
 from ironic_lite.core.json_types import Json
 from ironic_lite.core.options import Configuration
+from ironic_lite.db import copy
 from ironic_lite.db.engine import encryption, session
-from ironic_lite.db.engine.session import Database
+from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import conductors
 from ironic_lite.db.tables import migrate
 from ironic_lite.drivers.registry import Registry, Settings
-from ironic_lite.features.move_in import checks, imports, names, report, rules, source
+from ironic_lite.features.move_in import (
+    checks,
+    exports,
+    imports,
+    names,
+    report,
+    rows,
+    rules,
+    source,
+)
 from ironic_lite.features.move_in.imports import Import, ImportRequest
 from ironic_lite.features.move_in.names import MAPPED_KINDS
 from ironic_lite.features.move_in.rules import DRIVER
 
-IMPORT = "import-ironic"
+IMPORT, EXPORT = "import-ironic", "export-ironic"
 _ABOUT = (
     "copy the database of an Ironic from 24.1 to 39 into this one; its nodes are only looked at "
     "until they are released. Exit status 0: everything is here; 1: done, with a loss or left-out "
     "nodes; 2: refused, nothing was written"
+)
+_ABOUT_EXPORT = (
+    "write all changes since an import back into Ironic's database. Exit status 0: all is carried; "
+    "1: something has no place there; 2: refused, nothing was written"
 )
 LOST, STOPPED = 1, 2
 _PATH = "path"
@@ -42,7 +56,12 @@ _MODE = 0o600
 
 
 def add_commands(parsers: Any) -> None:
-    """Add the command to ``ironic-lite-dbsync``."""
+    """Add the commands to ``ironic-lite-dbsync``."""
+    _add_import(parsers)
+    _add_export(parsers)
+
+
+def _add_import(parsers: Any) -> None:
     made = parsers.add_parser(IMPORT, help=_ABOUT.partition(";")[0], description=_ABOUT)
     made.set_defaults(act=run)
     made.add_argument(
@@ -71,6 +90,25 @@ def add_commands(parsers: Any) -> None:
     made.add_argument(
         "--history", type=_read_count, metavar="N", help="newest entries of history for each node"
     )
+    _add_common(made)
+
+
+def _add_export(parsers: Any) -> None:
+    made = parsers.add_parser(
+        EXPORT, help=_ABOUT_EXPORT.partition(".")[0], description=_ABOUT_EXPORT
+    )
+    made.set_defaults(act=run_export)
+    made.add_argument(
+        *("--to",), dest="target", required=True, metavar="URL|ironic.conf", help="the database"
+    )
+    what = made.add_mutually_exclusive_group(required=True)
+    what.add_argument("--check", action="store_true", help="report only, and write nothing")
+    what.add_argument("--yes", action="store_true", help="write; make a backup of it before")
+    made.add_argument("--import", dest="origin", metavar="UUID", help="one of several imports")
+    _add_common(made)
+
+
+def _add_common(made: Any) -> None:
     made.add_argument(
         "--conductors-stopped", action="store_true", help="do not look for conductors of Ironic"
     )
@@ -257,16 +295,20 @@ def _print(conf: Any, made: Import, snapshot: source.Snapshot, status: int) -> N
         "import": made.uuid if written else None,
         "exit": status,
     }
+    last = _last_line(made, status, check=asked.check)
+    _show(asked, document, made.report, [*report.lines(document), last])
+
+
+def _show(asked: Any, document: Json, found: report.MoveReport, lines: Sequence[str]) -> None:
     if asked.output:
-        whole = {**document, "findings": made.report.documents(None)}
+        whole = {**document, "findings": found.documents(None)}
         opener = functools.partial(os.open, mode=_MODE)
         with open(asked.output, "w", encoding="utf-8", opener=opener) as file:
             json.dump(whole, file, indent=2)
     if asked.form == "json":
         print(json.dumps(document, indent=2))
-        return
-    print(*report.lines(document), sep="\n")
-    print(_last_line(made, status, check=asked.check))
+    else:
+        print(*lines, sep="\n")
 
 
 def _last_line(made: Import, status: int, *, check: bool) -> str:
@@ -277,3 +319,92 @@ def _last_line(made: Import, status: int, *, check: bool) -> str:
     if check:
         return f"Nothing was written. The import would write {number} nodes, exit status {status}."
     return f"Import {made.uuid}: {number} nodes are here, and only looked at until their release."
+
+
+# The way back.
+
+
+def run_export(conf: Any, database: Database) -> int:
+    """Run the command of the way back, and return its exit status.
+
+    :raises errors.Error: it is refused before a row was looked at.
+    """
+    migrate.check(database)
+    asked = conf.command
+    seconds = conf.conductor.heartbeat_timeout
+    membership.refuse_living(lambda: database.read(conductors.all), seconds, "you export")
+    imported = database.read(lambda conn: rows.origin(conn, asked.origin))
+    request = request_of(imported, check=asked.check)
+    known = names.NameTable(Registry.load(Settings.read(conf)))
+    with contextlib.ExitStack() as opened:
+        patient = opened.enter_context(contextlib.closing(session.patient(database)))
+        there = source.open_database(patient, asked.target, option="--to", write=asked.yes)
+        opened.callback(there.close)
+        warnings = _check_conductors(there, request, stopped=asked.conductors_stopped)
+        here = opened.enter_context(copy.snapshot(patient))
+
+        def carry(conn: Connection) -> exports.Export:
+            snapshot = source.snapshot_of(there, conn)
+            exports.check_head(imported, snapshot)
+            again = Import(snapshot, request, known, checks.NodeChecks(_NO_FOLDERS))
+            made = exports.Export(snapshot, imported, again)
+            made.report.extend(warnings, "export")
+            if made.plan(here) and asked.yes:
+                made.write(here, _progress())
+            return made
+
+        if asked.yes:
+            made = there.write(carry, once=True)
+        else:
+            made = carry(opened.enter_context(copy.snapshot(there, "Ironic")))
+    lost = made.report.has(report.LOSS)
+    status = STOPPED if made.report.has(report.REFUSED) else LOST if lost else 0
+    _print_export(asked, made, there.name, status)
+    return status
+
+
+def request_of(imported: Json, *, check: bool) -> ImportRequest:
+    """Return the request of an import that was done."""
+    asked, maps = imported["selection"], imported["maps"]
+    return ImportRequest(
+        check=check,
+        groups=tuple(asked["groups"]),
+        nodes=tuple(asked["nodes"]),
+        maps=rules.Maps(maps["names"], tuple((old, new) for old, new in maps["paths"])),
+        end=asked["end"],
+        leave_out=asked["leave_out"],
+        history=asked["history"],
+    )
+
+
+def _print_export(asked: Any, made: exports.Export, target: str, status: int) -> None:
+    written = asked.yes and status != STOPPED
+    document: Json = {
+        "target": target,
+        "release": made.release,
+        "head": made.move.head,
+        "import": made.origin,
+        "counts": {
+            table: {what: found[what] for what in exports.WHAT}
+            for table, found in made.report.counts.items()
+        },
+        "findings": made.report.documents(),
+        "secrets": made.secrets,
+        "written": written,
+        "exit": status,
+    }
+    lines = [f"Target: {target}, Ironic {made.release}, {made.move.head}; import {made.origin}"]
+    for table, found in document["counts"].items():
+        lines.append(f"{table}: " + ", ".join(f"{found[what]} {what}" for what in exports.WHAT))
+    lines += map(report.line, document["findings"])
+    if made.secrets:
+        lines.append(f"{made.secrets} values with secrets, in clear, because Ironic stores them so")
+    if status == STOPPED:
+        last = "Refused: nothing was written."
+    elif made.empty:
+        last = "nothing to carry back"
+    elif written:
+        last = "All changes are in Ironic's database. Run ironic-status upgrade check there."
+    else:
+        last = f"Nothing was written. Repeat the command with --yes, exit status {status}."
+    _show(asked, document, made.report, [*lines, last])

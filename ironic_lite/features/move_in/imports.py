@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from ironic_lite import errors
@@ -101,7 +101,7 @@ class Import:
         self._node_checks, self._progress = node_checks, progress
         self.selected, self._every = self._select()
         self._left: dict[int, None] = {}
-        self._marks = Marks()
+        self.marks = Marks()
         self._shared: dict[str, list[Json]] = {}
         self._mapped: set[tuple[str, str]] = set()
         self._owners: dict[str, tuple[str | None, str | None]] = {}
@@ -168,6 +168,16 @@ class Import:
         }
         return self.move._replace(uuids=uuids, links=links)
 
+    def leave_out(self, uuids: Collection[str]) -> None:
+        """Leave out the nodes that the import with the same options has left out."""
+        self._left = {ident: None for ident, one in self.selected.items() if one.uuid in uuids}
+        self.move = self._with_references()
+
+    @property
+    def taken(self) -> dict[str, int]:
+        """The ids there of the nodes that are not left out, by UUID."""
+        return {one.uuid: key for key, one in self.selected.items() if key not in self._left}
+
     # -- checks --------------------------------------------------------------------------------
 
     def check(self, target: Connection) -> None:
@@ -180,7 +190,7 @@ class Import:
                 self._check_node(row)
         self._check_parents()
         for name in (*_OF_NODES, "node_tags"):
-            for theirs, ours in self._node_rows(name):
+            for theirs, ours in self.node_rows(name):
                 self._check_part(name, theirs, ours)
         for name in _SHARED:
             self._shared[name] = list(self._check_shared(name, target))
@@ -211,7 +221,7 @@ class Import:
         driver = rules.mapped_driver(values, self.move)
         named = rules.named_interfaces(values, self.move)
         judged = self._known.judge(driver, named, driver != values[rules.DRIVER])
-        found = [*self._faults("nodes", row, ours), *judged.findings]
+        found = [*self.faults("nodes", row, ours), *judged.findings]
         for finding, kind in names.mapped_names(values, self._asked.maps):
             found.append(finding)
             self._mapped.add((kind, str(values[names.path_of(kind)])))
@@ -251,7 +261,7 @@ class Import:
                 do = "Import both together."
                 self._add(MoveFinding(report.REFUSED, "node", "parent_node", text, do), ident, node)
 
-    def _faults(self, name: str, row: IronicRow, ours: JsonView) -> Iterator[MoveFinding]:
+    def faults(self, name: str, row: IronicRow, ours: JsonView) -> Iterator[MoveFinding]:
         do = "Correct it there, or use --leave-out."
         resource = checks.RESOURCES[name]
         for path, text in row.faults.items():
@@ -261,13 +271,13 @@ class Import:
 
     def _check_part(self, name: str, theirs: IronicRow, ours: Json) -> None:
         node = self.selected[theirs.values["node_id"]]
-        found = [*self._faults(name, theirs, ours), *self._node_checks.of_part(name, theirs, ours)]
+        found = [*self.faults(name, theirs, ours), *self._node_checks.of_part(name, theirs, ours)]
         for finding in found:
             self._add(finding, theirs.values["node_id"], node)
 
     # -- rows ----------------------------------------------------------------------------------
 
-    def _node_rows(self, name: str) -> Iterator[tuple[IronicRow, Json]]:
+    def node_rows(self, name: str) -> Iterator[tuple[IronicRow, Json]]:
         """Yield the rows of a table that are taken, with ours."""
         found = self._rows_of_nodes(name)
         if name == "node_history":
@@ -304,7 +314,7 @@ class Import:
             if ident in self._left:
                 self.report.count(name, report.OUT)
                 continue
-            self._marks.add(name, row.values)
+            self.marks.add(name, row.values)
             yield row
 
     def _leave_row(self, name: str, row: IronicRow, why: str) -> None:
@@ -331,20 +341,25 @@ class Import:
             found.setdefault(row.values[key], []).append(part)
         return found
 
-    def _check_shared(self, name: str, target: Connection) -> Iterator[Json]:
-        """Yield the rows of a table that are to be written: neither equal here, nor left out."""
+    def shared_rows(self, name: str) -> Iterator[tuple[IronicRow, Json]]:
+        """Yield the rows of a table whose rows belong to no node, with ours."""
         table = TABLES[name]
         steps = self._parts(*_STEPS[name]) if name in _STEPS else {}
         traits = self._parts("runbook_traits", "runbook_id") if name == "runbooks" else {}
-        here = checks.SharedRows(target, table)
         for row in self._there.rows(name):
-            self.report.count(name, report.READ)
-            self._marks.add(name, row.values)
+            self.marks.add(name, row.values)
             ours = tables.translate(table, row.values, self.move)
             if name in _STEPS:
                 ours["steps"] = steps.get(row.values["id"], [])
             if name == "runbooks":
                 ours["traits"] = self._runbook_traits(row.values, traits)
+            yield row, ours
+
+    def _check_shared(self, name: str, target: Connection) -> Iterator[Json]:
+        """Yield the rows of a table that are to be written: neither equal here, nor left out."""
+        here = checks.SharedRows(target, TABLES[name])
+        for row, ours in self.shared_rows(name):
+            self.report.count(name, report.READ)
             label = str(row.values.get("name") or ours["uuid"])
             if name == "inspection_rules":
                 lost = checks.rule_loss(row.values, ours)
@@ -353,7 +368,7 @@ class Import:
                     self.report.add(lost, label)
                     continue
                 self.report.extend(checks.rule_findings(row.values), label)
-            faults = [*self._faults(name, row, ours), *here.refusal(ours)]
+            faults = [*self.faults(name, row, ours), *here.refusal(ours)]
             self.report.extend(faults, label)
             if faults:
                 self.report.count(name, report.OUT if self._asked.leave_out else report.REFUSED)
@@ -367,29 +382,30 @@ class Import:
             return [row["name"]]
         return sorted(str(one["trait"]) for one in traits.get(row["id"], []))
 
-    def _allocations(self, target: Connection | None) -> Iterator[Json]:
-        """Yield the allocations that are to be written.
-
-        :param target: to check against, None if that was done.
-        """
-        table = TABLES["allocations"]
-        here = None if target is None else checks.SharedRows(target, table)
+    def allocation_rows(self) -> Iterator[tuple[IronicRow, Json]]:
+        """Yield the allocations of taken nodes, and those without a node, with ours."""
         whole = not self._asked.groups and not self._asked.nodes
         for row in self._there.rows("allocations"):
             ident = row.values["node_id"]
-            if ident is None and not whole:
-                continue
-            if ident is not None and ident not in self.selected:
+            if not (whole if ident is None else ident in self.selected):
                 continue
             self.report.count("allocations", report.READ)
             if ident in self._left:
                 self.report.count("allocations", report.OUT)
                 continue
-            self._marks.add("allocations", row.values)
-            ours = tables.translate(table, row.values, self.move)
+            self.marks.add("allocations", row.values)
+            yield row, tables.translate(TABLES["allocations"], row.values, self.move)
+
+    def _allocations(self, target: Connection | None) -> Iterator[Json]:
+        """Yield the allocations that are to be written.
+
+        :param target: to check against, None if that was done.
+        """
+        here = None if target is None else checks.SharedRows(target, TABLES["allocations"])
+        for row, ours in self.allocation_rows():
             label = str(ours["name"] or ours["uuid"])
             if here is not None:
-                faults = [*self._faults("allocations", row, ours), *here.refusal(ours)]
+                faults = [*self.faults("allocations", row, ours), *here.refusal(ours)]
                 self.report.extend(faults, label)
                 self.report.extend(checks.allocation_findings(row.values), label)
                 self.refuses |= bool(faults)
@@ -404,7 +420,7 @@ class Import:
     def run(self, conn: Connection) -> None:
         """Write all rows, after `check` has refused nothing."""
         migrate.exclude_others(conn)
-        self._marks = Marks()
+        self.marks = Marks()
         shared = {name: self.report.counts.get(name) for name in _SHARED}
         self.report.counts = {name: found for name, found in shared.items() if found is not None}
         self.report.secrets = sum(
@@ -417,7 +433,7 @@ class Import:
         for name, listed in self._shared.items():
             self._write(conn, TABLES[name], listed)
             for row in self._there.rows(name, columns=None):
-                self._marks.add(name, row.values)
+                self.marks.add(name, row.values)
         told: list[Json] = []
         self._write(conn, TABLES["nodes"], self._new_nodes(told))
         copy.write_rows(conn, models.holds, map(self._hold, told))
@@ -425,11 +441,11 @@ class Import:
             events.add(conn, batch)
         self._write(conn, TABLES["allocations"], self._allocations(None))
         for name in _OF_NODES:
-            found = (ours for _, ours in self._node_rows(name))
+            found = (ours for _, ours in self.node_rows(name))
             if name == "node_history":
                 found = (self._history(ours) for ours in found)
             self._write(conn, TABLES[name], found)
-        collections.deque(self._node_rows("node_tags"), maxlen=0)
+        collections.deque(self.node_rows("node_tags"), maxlen=0)
         rows.add(conn, self._row())
 
     def _write(self, conn: Connection, table: IronicTable, found: Iterable[Json]) -> None:
@@ -446,7 +462,7 @@ class Import:
                 self.report.count("nodes", report.OUT)
                 continue
             self._progress("nodes", count)
-            self._marks.add("nodes", row.values)
+            self.marks.add("nodes", row.values)
             ours = tables.translate(TABLES["nodes"], row.values, self.move)
             self._count_written("nodes", ours)
             self._owners[ours["uuid"]] = (ours["owner"], ours["lessee"])
@@ -509,7 +525,7 @@ class Import:
             },
             "maps": {"names": asked.maps.names, "paths": [list(one) for one in asked.maps.paths]},
             "left_out": left,
-            "marks": self._marks.documents(),
+            "marks": self.marks.documents(),
             "counts": self.report.table_counts(),
             "findings": self.report.stored(),
         }

@@ -108,13 +108,14 @@ def lines(document: Json) -> Iterator[str]:
         )
         yield f"{table}: {found[READ]} read, {found[WRITTEN]} written{more}"
     for one in document["findings"]:
-        yield _line(one)
+        yield line(one)
     secrets = document["secrets"]
     how = "in clear, because there is no key" if secrets["key"] is None else "encrypted"
     yield f"{secrets['values']} values with secrets, {how}"
 
 
-def _line(one: Json) -> str:
+def line(one: Json) -> str:
+    """Return a finding as text."""
     rest = one["nodes"] - len(one["names"])
     names = ", ".join(one["names"]) + (f" and {rest} more" if rest > 0 else "")
     path = f" {one['path']}" if one["path"] else ""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.core.json_types import Json, Row, RowView
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import holds, paging
@@ -75,6 +75,24 @@ def get(conn: Connection, uuid: str) -> Any:
     if found is None:
         raise errors.NotFound(what="Import", ident=uuid)
     return dict(zip(models.columns(models.imports), found, strict=True))
+
+
+def origin(conn: Connection, uuid: str | None) -> Json:
+    """Return an import whose nodes can go back; without a UUID, the only one.
+
+    :raises errors.Error: no import or several ones are here, or it is a trial.
+    """
+    if uuid is None:
+        query = sa.select(_IMPORT.uuid).where(_IMPORT.trial.is_(False)).order_by(_IMPORT.id)
+        known = [str(one) for one in conn.execute(query).scalars()]
+        if len(known) != 1:
+            advice = f"name one with --import: {', '.join(known)}" if known else "nothing goes back"
+            raise errors.Conflict(f"There are {len(known)} imports; {advice}.")
+        (uuid,) = known
+    found: Json = get(conn, uuid)
+    if found["trial"]:
+        raise errors.Conflict(f"Import {uuid} is a trial: Ironic ran, so nothing can go back.")
+    return found
 
 
 def count_nodes(conn: Connection, uuids: Sequence[str]) -> dict[str, ImportedNodes]:

@@ -29,9 +29,13 @@ _REVISIONS = "alembic_version"
 _NUL, _HAS_NUL = "\\u0000", "has a NUL character"
 
 
-def open_database(target: Database, place: str) -> Database:
+def open_database(
+    target: Database, place: str, *, option: str = "--from", write: bool = False
+) -> Database:
     """Return Ironic's database by its URL, or by the ironic.conf that names it; not yet read.
 
+    :param option: that has named it.
+    :param write: for the way back, else a SQLite file is opened read-only.
     :raises config.ConfigError: the URL or the file cannot be used.
     """
     text = place
@@ -39,15 +43,16 @@ def open_database(target: Database, place: str) -> Database:
         found, _ = config.judge_files([pathlib.Path(place)])
         text = str(found.database.connection or "")
         if not text:
-            raise config.ConfigError(reason=f"--from: {place} has no [database]connection")
+            raise config.ConfigError(reason=f"{option}: {place} has no [database]connection")
     try:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
         # The messages of these errors would show a part of the URL, perhaps of the password.
-        reason = "--from: neither a database URL such as mysql+pymysql://user:password@host/ironic"
+        reason = f"{option}: neither a URL such as mysql+pymysql://user:password@host/ironic"
         raise config.ConfigError(reason=f"{reason}, nor a file") from None
     query = {name: value for name, value in url.query.items() if name != "charset"}
-    return copy.read_only(target, url.set(drivername=url.get_backend_name(), query=query))
+    url = url.set(drivername=url.get_backend_name(), query=query)
+    return copy.open_file(target, url, option=option, mode="rw" if write else "ro")
 
 
 class Unknown(NamedTuple):
@@ -86,7 +91,7 @@ class Snapshot(NamedTuple):
         table = TABLES[name]
         if not table.of_head(self.head):
             return
-        mapped = _mapped(name, self.head)
+        mapped = table_of(name, self.head)
         chosen = tuple(columns or mapped.c.keys())
         query = sa.select(*(mapped.c[one] for one in chosen))
         query = query.order_by(*(mapped.c[one] for one in order if one in mapped.c))
@@ -156,7 +161,8 @@ _TYPES: dict[ColumnForm, Any] = {
 
 
 @functools.cache
-def _mapped(name: str, head: str) -> sa.Table:
+def table_of(name: str, head: str) -> sa.Table:
+    """Return a table as a revision has it."""
     columns = (sa.Column(one.name, _TYPES[one.form]) for one in TABLES[name].of_head(head))
     return sa.Table(name, sa.MetaData(), *columns)
 
@@ -168,12 +174,17 @@ def open_snapshot(source: Database) -> Iterator[Snapshot]:
     :raises errors.Error: it is not Ironic's database, or of no known release.
     """
     with copy.snapshot(source, "Ironic") as conn:
-        with copy.reading(source, "Ironic"):
-            inspector = sa.inspect(conn)
-            names = set(inspector.get_table_names())
-            head = _head(source.name, conn, names)
-            unknown = tuple(_compare_columns(source.name, inspector, names, head))
-        yield Snapshot(source, conn, head, unknown)
+        yield snapshot_of(source, conn)
+
+
+def snapshot_of(source: Database, conn: Connection) -> Snapshot:
+    """Return what a transaction sees; see `open_snapshot`."""
+    with copy.reading(source, "Ironic"):
+        inspector = sa.inspect(conn)
+        names = set(inspector.get_table_names())
+        head = _head(source.name, conn, names)
+        unknown = tuple(_compare_columns(source.name, inspector, names, head))
+    return Snapshot(source, conn, head, unknown)
 
 
 def _head(name: str, conn: Connection, names: set[str]) -> str:
@@ -229,7 +240,7 @@ class IronicConductor(NamedTuple):
 
 def conductors(source: Database, head: str) -> list[IronicConductor]:
     """Return the conductors as they are now, outside of any snapshot."""
-    mapped = _mapped("conductors", head)
+    mapped = table_of("conductors", head)
     names = ("hostname", "conductor_group", "online", "updated_at")
     chosen = (mapped.c[one] for one in names)
     query: sa.Select[Any] = sa.select(*chosen).order_by(mapped.c.hostname)
@@ -249,9 +260,9 @@ class Marks:
 
     def add(self, table: str, row: JsonView) -> None:
         """Add a row there."""
-        mark = self._found.setdefault(table, {"count": 0, **dict.fromkeys(_MARKED)})
+        mark = self._found.setdefault(table, {"count": 0, **dict.fromkeys(MARKED)})
         mark["count"] += 1
-        for name in _MARKED:
+        for name in MARKED:
             value = row.get(name)
             if value is not None and (mark[name] is None or value > mark[name]):
                 mark[name] = value
@@ -267,4 +278,4 @@ class Marks:
         }
 
 
-_MARKED = ("id", "created_at", "updated_at")
+MARKED = ("id", "created_at", "updated_at")

@@ -1,0 +1,574 @@
+"""``ironic-lite-dbsync export-ironic``: changes here go back into databases of real Ironics."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import json
+import pathlib
+import random
+import sqlite3
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite.core.json_types import Json
+from ironic_lite.db import copy
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.tables import models
+from tests.db import test_import_ironic as moves
+from tests.db.test_import_ironic import dump, found_rows, imported, known
+from tests.move_in.ironics import VERSIONS
+from tests.move_in.source import SECRETS
+from tests.support import configurations, database_servers, whole_api
+from tests.support.api_rows import HOST, add_conductor
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client
+
+pytestmark = pytest.mark.feature("move_in")
+exports = pytest.importorskip("ironic_lite.features.move_in.exports")
+imports = pytest.importorskip("ironic_lite.features.move_in.imports")
+checks = pytest.importorskip("ironic_lite.features.move_in.checks")
+dbsync = pytest.importorskip("ironic_lite.features.move_in.dbsync")
+rows = pytest.importorskip("ironic_lite.features.move_in.rows")
+rules = pytest.importorskip("ironic_lite.features.move_in.rules")
+sources = pytest.importorskip("ironic_lite.features.move_in.source")
+
+__all__ = ["known"]
+
+NEWEST = VERSIONS[-1]
+Open = Callable[..., Database]
+NEW, PORT, GROUP, TEMPLATE, BOOK, CHASSIS = (str(uuid.UUID(int=number)) for number in range(1, 7))
+MADE_HERE = "word-made-here"
+
+
+def exported(database: Database, url: str, known: Any, *, write: bool = True) -> Any:
+    """Export to a database of Ironic; return what was found."""
+    origin = database.read(lambda conn: rows.origin(conn, None))
+    folders = checks.KnownFolders((), "/")
+    with (
+        contextlib.closing(sources.open_database(database, url, write=write)) as there,
+        copy.snapshot(database) as here,
+    ):
+
+        def carry(conn: Connection) -> Any:
+            snapshot = sources.snapshot_of(there, conn)
+            exports.check_head(origin, snapshot)
+            request = dbsync.request_of(origin, check=False)
+            again = imports.Import(snapshot, request, known, checks.NodeChecks(folders))
+            made = exports.Export(snapshot, origin, again)
+            if made.plan(here) and write:
+                made.write(here, lambda _table, _count: None)
+            return made
+
+        return there.write(carry, once=True)
+
+
+def digest(path: pathlib.Path) -> str:
+    """Return the SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def findings(made: Any, kind: str) -> list[str]:
+    """Return the texts of a kind."""
+    return [
+        f"{one['path']}: {one['text']} {one['names']}"
+        for one in made.report.documents()
+        if one["kind"] == kind
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """Return a time as Ironic's MariaDB has it, and nothing for what is empty."""
+    if value in ({}, []):
+        return None
+    return value.replace(microsecond=0) if isinstance(value, datetime.datetime) else value
+
+
+def table_rows(database: Database) -> dict[str, list[Json]]:
+    """Return all rows that a move carries, without what each import gives anew."""
+    own = {"id", "import_uuid", "generation", "data_state", "data_state_at", "data_state_by"}
+    own |= {"power_state"}  # an import takes it of machines that are not watched
+    tables = (
+        *(models.chassis, models.nodes, models.traits, models.portgroups, models.ports),
+        *(models.volume_connectors, models.volume_targets, models.bios_settings),
+        *(models.firmware_components, models.inventories, models.allocations),
+        *(models.deploy_templates, models.runbooks, models.inspection_rules),
+    )
+    return {
+        table.name: sorted(
+            (
+                {name: _plain(value) for name, value in row.items() if name not in own}
+                for row in found_rows(database, table)
+            ),
+            key=str,
+        )
+        for table in tables
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_export_right_after_an_import_changes_nothing(
+    version: str, sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path, version)
+    before = digest(path)
+    assert not imported(sqlite_database, f"sqlite:///{path}", known).refuses
+    made = exported(sqlite_database, f"sqlite:///{path}", known)
+    assert made.empty
+    assert made.report.documents() == []
+    assert digest(path) == before
+    assert not pathlib.Path(f"{path}-wal").exists()
+
+
+# Changes through the API.
+
+
+def api_of(database: Database) -> Client:
+    """Return a client of the API, with a conductor that only records."""
+    add_conductor(database, HOST)
+    conf = configurations.shared({"conductor__node_locked_retry_interval": 0})
+    return Client(whole_api.build(database, Recorder(), conf))
+
+
+def _patch(path: str, **values: object) -> tuple[str, str, Any]:
+    document = [
+        {"op": "add", "path": f"/{name}", "value": value}
+        if value is not None
+        else {"op": "remove", "path": f"/{name}"}
+        for name, value in values.items()
+    ]
+    return ("PATCH", path, document)
+
+
+def _step(**more: object) -> Json:
+    return {"interface": "deploy", "step": "deploy", "args": {"word": MADE_HERE}, **more}
+
+
+_NODE = {"uuid": NEW, "name": "new-1", "driver": "fake-hardware", "chassis_uuid": CHASSIS}
+_NEW_BOOK = [
+    ("POST", "/v1/runbooks", {"uuid": BOOK, "name": "CUSTOM_B", "steps": [_step(order=1)]})
+]
+CHANGES: list[list[tuple[str, str, Any]]] = [
+    [_patch("/v1/nodes/r7-03", **{"driver_info/redfish_password": MADE_HERE, "extra": {"a": [1]}})],
+    [_patch("/v1/nodes/r7-10", name="other"), _patch("/v1/nodes/r7-09", name="r7-10")],
+    [_patch("/v1/nodes/r7-02", description="größer", owner="team-7", chassis_uuid=None)],
+    [("PUT", "/v1/nodes/r7-04/maintenance", {"reason": "disk"})],
+    [("DELETE", "/v1/nodes/r7-07/maintenance", None)],
+    [("PUT", "/v1/nodes/r7-08/traits", {"traits": ["CUSTOM_NEW", "CUSTOM_RACK_7"]})],
+    [("DELETE", "/v1/nodes/r7-11/traits", None)],
+    [
+        ("POST", "/v1/chassis", {"uuid": CHASSIS, "description": "new rack"}),
+        ("POST", "/v1/nodes", {**_NODE, "driver_info": {"fake_password": MADE_HERE}}),
+        (
+            *("POST", "/v1/portgroups"),
+            {"uuid": GROUP, "node_uuid": NEW, "name": "g", "address": "02:00:00:00:00:01"},
+        ),
+        (
+            *("POST", "/v1/ports"),
+            {
+                "uuid": PORT,
+                "node_uuid": NEW,
+                "address": "02:00:00:00:00:02",
+                "portgroup_uuid": GROUP,
+            },
+        ),
+        ("PUT", f"/v1/nodes/{NEW}/traits", {"traits": ["CUSTOM_NEW"]}),
+    ],
+    [("DELETE", "/v1/ports/00001010-0000-4000-8000-000000000000", None)],
+    [_patch("/v1/ports/00001020-0000-4000-8000-000000000000", address="02:00:00:00:00:03")],
+    [_patch("/v1/deploy_templates/CUSTOM_RACK_7", steps=[_step(priority=7)])],
+    [
+        (
+            *("POST", "/v1/deploy_templates"),
+            {"uuid": TEMPLATE, "name": "CUSTOM_T", "steps": [_step(priority=1)]},
+        )
+    ],
+    [_patch("/v1/runbooks/CUSTOM_RB", description="erase", owner=None)],
+    _NEW_BOOK,
+    [("DELETE", "/v1/inspection_rules/00000722-0000-4000-8000-000000000000", None)],
+    [("DELETE", "/v1/allocations/too-large", None)],
+]
+"""Requests that belong together."""
+
+
+def change(database: Database, groups: list[list[tuple[str, str, Any]]]) -> None:
+    """Send requests; each must succeed."""
+    client = api_of(database)
+    for method, path, body in (one for group in groups for one in group):
+        answer = client.request(method, path, body)
+        assert answer.status < 300, (method, path, answer.json)
+    nodes = models.nodes
+    real = nodes.update().where(nodes.c.uuid == NEW)
+    both = dict.fromkeys(("network_interface", "storage_interface"), "noop")
+    database.write(lambda conn: conn.execute(real.values(both)))
+
+
+def forget(database: Database, name: str) -> None:
+    """Delete a node with all that belongs to it, as the API does, and a volume target."""
+    targets, node = models.volume_targets, models.nodes.c.name == name
+    volume = targets.c.uuid == "00004003-0000-4000-8000-000000000000"
+
+    def write(conn: Connection) -> None:
+        conn.execute(models.nodes.delete().where(node))
+        conn.execute(targets.delete().where(volume))  # the API asks for a machine that is off
+
+    database.write(write)
+
+
+@contextlib.contextmanager
+def ironic_on(kind: str, path: pathlib.Path) -> Iterator[str]:
+    """Yield the URL of a recorded database on a kind of database."""
+    if kind == "sqlite":
+        yield f"sqlite:///{path}"
+        return
+    with database_servers.own_database(kind, "ironic") as url:
+        moves.load(path, url)
+        yield url
+
+
+@pytest.mark.parametrize("kind", database_servers.KINDS)
+def test_all_changes_are_there_at_the_next_import(
+    kind: str, open_empty: Open, known: Any, tmp_path: pathlib.Path
+) -> None:
+    first, second = open_empty("sqlite", moves.KEY), open_empty("sqlite")
+    with ironic_on(kind, dump(tmp_path)) as url:
+        assert not imported(first, url, known).refuses
+        change(first, CHANGES)
+        forget(first, "r7-14")
+        made = exported(first, url, known)
+        assert findings(made, "refused") == []
+        assert not made.empty
+        assert made.secrets >= 4
+        assert made.report.counts["nodes"]["removed"] == 1
+        assert made.report.counts["nodes"]["added"] == 1
+        assert not imported(second, url, known).refuses
+        wanted, found = table_rows(first), table_rows(second)
+        for name in wanted:
+            assert found[name] == wanted[name], name
+        assert exported(second, url, known, write=False).empty
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_changes_are_there_at_the_next_import(
+    seed: int, open_empty: Open, known: Any, tmp_path: pathlib.Path
+) -> None:
+    chance = random.Random(seed)
+    first, second = open_empty("sqlite"), open_empty("sqlite")
+    url = f"sqlite:///{dump(tmp_path)}"
+    imported(first, url, known)
+    change(first, chance.sample(CHANGES, 8))
+    forget(first, chance.choice(["r7-01", "r7-04", "r7-06", "r7-12"]))
+    assert findings(exported(first, url, known), "refused") == []
+    assert not imported(second, url, known).refuses
+    wanted, found = table_rows(first), table_rows(second)
+    for name in wanted:
+        assert found[name] == wanted[name], name
+
+
+def test_history_since_the_import_goes_back(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path)
+    imported(sqlite_database, f"sqlite:///{path}", known)
+    (node,) = [row for row in found_rows(sqlite_database, models.nodes) if row["name"] == "r7-03"]
+    (origin,) = found_rows(sqlite_database, models.imports)
+    event = {
+        **{"at": origin["at"], "node_uuid": node["uuid"], "kind": "provision", "event": "fail"},
+        **{"before": "cleaning", "after": "clean failed", "requester": "u" * 200},
+        "data": {"error": "ä" * 40_000, "state": "clean failed", "seconds": 5, "project": "p"},
+    }
+    sqlite_database.write(lambda conn: conn.execute(models.events.insert(), event))
+    made = exported(sqlite_database, f"sqlite:///{path}", known)
+    assert made.entries == 1
+    with contextlib.closing(sqlite3.connect(path)) as there:
+        query = "SELECT * FROM node_history WHERE node_id = 3 ORDER BY id DESC LIMIT 1"
+        there.row_factory = sqlite3.Row
+        found = dict(there.execute(query).fetchone())
+    assert (found["user"], found["state"], found["version"]) == ("u" * 64, "clean failed", "1.3")
+    assert (found["severity"], found["duration_seconds"]) == ("ERROR", 5)
+    assert 65_530 < len(found["event"].encode()) <= 65_535
+
+
+def test_what_ironic_has_no_place_for_is_named(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    url = f"sqlite:///{dump(tmp_path, VERSIONS[0])}"
+    imported(sqlite_database, url, known)
+    change(sqlite_database, [_NEW_BOOK])
+    values = {"health": "Warning", "data_state": "clean"}
+    wanted = models.nodes.c.name == "r7-01"
+    update = models.nodes.update().where(wanted).values(**values)
+    sqlite_database.write(lambda conn: conn.execute(update))
+    made = exported(sqlite_database, url, known)
+    assert made.empty
+    assert sorted(findings(made, "loss")) == [
+        ": 1 data states stay here, because Ironic has no place for them ['data states']",
+        ": Ironic 24.1 to 26.0 (2024.1) has no table for it ['CUSTOM_B']",
+        "health: Ironic 24.1 to 26.0 (2024.1) has no such column ['r7-01']",
+    ]
+
+
+def test_left_out_nodes_are_not_touched(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path, NEWEST, "UPDATE nodes SET driver = 'snmp' WHERE name = 'r7-01'")
+    before = digest(path)
+    imported(sqlite_database, f"sqlite:///{path}", known, leave_out=True)
+    assert exported(sqlite_database, f"sqlite:///{path}", known).empty
+    assert digest(path) == before
+    left = next(row for row in found_rows(sqlite_database, models.imports))["left_out"][0]
+    body = {"uuid": left["uuid"], "driver": "fake-hardware"}
+    change(sqlite_database, [[("POST", "/v1/nodes", body)]])
+    made = exported(sqlite_database, f"sqlite:///{path}", known)
+    assert made.empty
+    assert "the import has left it out" in findings(made, "loss")[0]
+    assert digest(path) == before
+
+
+def test_maps_are_undone(sqlite_database: Database, known: Any, tmp_path: pathlib.Path) -> None:
+    statement = (
+        "UPDATE nodes SET driver = 'ilo', network_interface = 'neutron', power_interface = 'ilo', "
+        """driver_info = '{"ilo_address": "10.0.0.1", "ilo_password": "p"}' WHERE id = 1"""
+    )
+    path = dump(tmp_path, NEWEST, statement)
+    maps = rules.Maps({"driver": {"ilo": "redfish"}, "network": {"neutron": "noop"}})
+    made = imported(sqlite_database, f"sqlite:///{path}", known, maps=maps)
+    assert not made.refuses, made.report.documents()
+    assert exported(sqlite_database, f"sqlite:///{path}", known, write=False).empty
+    info = {"redfish_address": "https://10.0.0.1", "redfish_password": MADE_HERE}
+    one = models.nodes.c.name == "r7-01"
+    update = models.nodes.update().where(one).values(driver_info=info)
+    sqlite_database.write(lambda conn: conn.execute(update))
+    made = exported(sqlite_database, f"sqlite:///{path}", known)
+    assert [(one.table, set(one.values)) for one in made.changes] == [("nodes", {"driver_info"})]
+    with contextlib.closing(sqlite3.connect(path)) as there:
+        query = "SELECT driver, network_interface, power_interface, driver_info FROM nodes"
+        *names, text = there.execute(f"{query} WHERE id = 1").fetchone()
+    assert names == ["ilo", "neutron", "ilo"]
+    assert json.loads(text) == {"ilo_address": "10.0.0.1", "ilo_password": MADE_HERE}
+
+
+# What stands against it.
+
+_NODE_ONE = models.nodes.update().where(models.nodes.c.name == "r7-01")
+_REFUSED: list[tuple[str, str, Any, str]] = [
+    # name, a statement on Ironic's database, one here, what is said
+    (
+        "changed there",
+        "UPDATE nodes SET updated_at = '2030-01-01 00:00:00' WHERE id = 1",
+        *(None, "updated_at: Ironic has changed it since the import: nodes.updated_at ['r7-01']"),
+    ),
+    (
+        "new there",
+        "INSERT INTO node_traits (node_id, trait) VALUES (1, 'CUSTOM_X')",
+        *(None, "count of node_traits is 57, and was 56"),
+    ),
+    ("trait removed there", "DELETE FROM node_traits WHERE node_id = 1", None, "is 52, and was 56"),
+    ("node removed there", "DELETE FROM nodes WHERE id = 9", None, "does not have this imported"),
+    ("in motion", "", _NODE_ONE.values(provision_state="cleaning"), "in cleaning: it is not at"),
+    ("reserved", "", _NODE_ONE.values(reservation="c7"), "in enroll, reserved by c7: it is not"),
+    ("interface", "", _NODE_ONE.values(deploy_interface="odd"), "39 (2026.2) does not have odd"),
+]
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"), [(one[1:3], one[3]) for one in _REFUSED], ids=[n[0] for n in _REFUSED]
+)
+def test_refusals_leave_ironics_database_as_it_was(
+    statements: tuple[str, Any],
+    said: str,
+    sqlite_database: Database,
+    known: Any,
+    tmp_path: pathlib.Path,
+) -> None:
+    there, here = statements
+    path = dump(tmp_path)
+    imported(sqlite_database, f"sqlite:///{path}", known)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute(there or "SELECT 1")
+        database.commit()
+    update = models.nodes.update().where(models.nodes.c.name == "r7-02").values(name="renamed")
+    sqlite_database.write(lambda conn: conn.execute(update))
+    if here is not None:
+        sqlite_database.write(lambda conn: conn.execute(here))
+    before = digest(path)
+    made = exported(sqlite_database, f"sqlite:///{path}", known)
+    assert any(said in one for one in findings(made, "refused")), findings(made, "refused")
+    assert digest(path) == before
+
+
+def test_what_mariadb_cannot_have_is_refused(
+    open_empty: Open, known: Any, tmp_path: pathlib.Path
+) -> None:
+    database = open_empty("sqlite")
+    with ironic_on("mysql", dump(tmp_path)) as url:
+        imported(database, url, known)
+        node = models.nodes.c.name
+        same = models.nodes.update().where(node == "r7-01").values(name="R7-02")
+        long = models.nodes.update().where(node == "r7-03").values(extra={"a": "x" * 70_000})
+        database.write(lambda conn: (conn.execute(same), conn.execute(long)))
+        told = findings(exported(database, url, known), "refused")
+    assert any("equals r7-02 there, where case does not matter" in one for one in told), told
+    assert any("and may have 65535 there ['r7-03']" in one for one in told), told
+
+
+# The command.
+
+
+def run(tmp_path: pathlib.Path, target: Database, *words: str) -> Any:
+    """Run the program."""
+    return moves.run(tmp_path, target, *words, command="export-ironic")
+
+
+def test_command_reports_checks_and_writes(open_empty: Open, tmp_path: pathlib.Path) -> None:
+    target = open_empty("sqlite", moves.KEY)
+    path = dump(tmp_path)
+    before = digest(path)
+    words = ("--to", f"sqlite:///{path}")
+    nothing = run(tmp_path, target, *words, "--check")
+    assert nothing.returncode == 2
+    assert "There are 0 imports; nothing goes back." in nothing.stderr
+    assert moves.run(tmp_path, target, "--from", f"sqlite:///{path}").returncode == 1
+    equal = run(tmp_path, target, *words, "--check")
+    assert (equal.returncode, equal.stderr) == (0, "")
+    assert equal.stdout.splitlines()[-1] == "nothing to carry back"
+    assert run(tmp_path, target, *words, "--yes").returncode == 0
+    assert digest(path) == before
+    change(target, [CHANGES[0]])
+    online = models.conductors.update().values(online=False)
+    target.write(lambda conn: conn.execute(online))
+    output = tmp_path / "report.json"
+    checked = run(tmp_path, target, *words, "--check", "-f", "json", "--output", str(output))
+    document = json.loads(checked.stdout)
+    assert (document["exit"], document["written"], document["secrets"]) == (0, False, 1)
+    assert document["counts"] == {"nodes": {"changed": 1, "added": 0, "removed": 0}}
+    assert output.stat().st_mode & 0o777 == 0o600
+    assert digest(path) == before
+    done = run(tmp_path, target, *words, "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 values with secrets, in clear" in done.stdout
+    for text in (equal.stdout, checked.stdout, done.stdout, output.read_text()):
+        assert not any(word in text for word in (MADE_HERE, *SECRETS.values()))
+    assert MADE_HERE.encode() in path.read_bytes()
+    again = run(tmp_path, target, *words, "--yes")
+    assert (again.returncode, again.stdout.splitlines()[-1]) == (2, "Refused: nothing was written.")
+
+
+_STATEMENTS: dict[str, tuple[str, str]] = {
+    "UPDATE conductors SET online = 1": ("--yes", "conductor c1 is up, or was killed; stop it"),
+    "UPDATE alembic_version SET version_num = '16990309ad9d'": (
+        *("--yes", "is of Ironic 38, and was of 39 (2026.2) at the import."),
+    ),
+    "SELECT 1": ("-fjson", "one of the arguments --check --yes is required"),
+}
+
+
+@pytest.mark.parametrize("statement", _STATEMENTS)
+def test_command_refuses_before_it_looks_at_rows(
+    statement: str, sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    word, said = _STATEMENTS[statement]
+    path = dump(tmp_path)
+    imported(sqlite_database, f"sqlite:///{path}", known)
+    with contextlib.closing(sqlite3.connect(path)) as there:
+        there.execute(statement)
+        there.commit()
+    before = digest(path)
+    done = run(tmp_path, sqlite_database, "--to", f"sqlite:///{path}", word)
+    assert done.returncode == 2
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert digest(path) == before
+
+
+def test_trials_and_living_conductors_do_not_go_back(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path)
+    made = imported(sqlite_database, f"sqlite:///{path}", known, trial=True)
+    words = ("--to", f"sqlite:///{path}", "--check")
+    done = run(tmp_path, sqlite_database, *words, "--import", made.uuid)
+    assert done.returncode == 2
+    assert "is a trial: Ironic ran, so nothing can go back." in done.stderr
+    add_conductor(sqlite_database, HOST)
+    done = run(tmp_path, sqlite_database, *words)
+    assert done.returncode == 2
+    assert "Stop all conductors before you export." in done.stderr
+
+
+# Deaths.
+
+_DEATHS = """
+import os, signal, sys
+from ironic_lite.db.engine import session
+from ironic_lite.features.move_in import exports
+from tests.db import test_export_ironic as here
+from tests.db import test_import_ironic as moves
+url, target = sys.argv[1:]
+known = moves.names.NameTable(moves.Registry.load(moves.Settings(
+    hardware_types=moves.TYPES.split(","),
+    interfaces={kind: one.split(",") for kind, one in moves.INTERFACES.items()},
+)))
+statement = exports._statement
+with here.contextlib.closing(session.open_database(target)) as database:
+    before = here.all_rows(database, url)
+for name in sys.stdin.read().split():
+    if not (child := os.fork()):
+        def dying(change, head):
+            if change.table == name:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return statement(change, head)
+        exports._statement = dying
+        here.exported(session.open_database(target), url, known)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL, name
+    with here.contextlib.closing(session.open_database(target)) as database:
+        assert here.all_rows(database, url) == before, name
+    print(name)
+"""
+
+
+def all_rows(database: Database, url: str) -> dict[str, list[Any]]:
+    """Return all rows of Ironic's database."""
+    with moves.opened(database, url) as snapshot:
+        return {
+            name: sorted((row.values for row in snapshot.rows(name)), key=str)
+            for name, table in sources.TABLES.items()
+            if table.of_head(snapshot.head)
+        }
+
+
+@pytest.mark.parametrize("kind", database_servers.KINDS)
+def test_death_at_each_table_leaves_ironics_database_as_it_was(
+    kind: str, open_empty: Open, known: Any, tmp_path: pathlib.Path
+) -> None:
+    database = open_empty("sqlite")
+    with ironic_on(kind, dump(tmp_path)) as url:
+        imported(database, url, known)
+        change(database, CHANGES)
+        forget(database, "r7-14")
+        planned = exported(database, url, known, write=False)
+        names = sorted({one.table for one in planned.changes})
+        assert len(names) > 10
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                _DEATHS,
+                url,
+                database.url.render_as_string(hide_password=False),
+            ],
+            input="\n".join(names),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == names
+        assert not exported(database, url, known).report.has("refused")
