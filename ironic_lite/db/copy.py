@@ -139,6 +139,12 @@ def copy(source: Database, target: Database, *, check: bool) -> dict[str, int]:
         return patient.write(functools.partial(_copy_rows, source, now), once=True)
 
 
+def gather_statistics(conn: Connection) -> None:
+    """Let PostgreSQL know how many rows there are; else it reads whole tables until it looks."""
+    if conn.dialect.name == "postgresql":
+        conn.execute(sa.text("ANALYZE"))
+
+
 def _copy_rows(source: Database, now: Connection, conn: Connection) -> dict[str, int]:
     migrate.exclude_others(conn)
     _refuse_filled(conn)
@@ -147,6 +153,7 @@ def _copy_rows(source: Database, now: Connection, conn: Connection) -> dict[str,
         before = now.execute(_STATE).one()
     found = {table.name: write_rows(conn, table, _rows(source, now, table)) for table in _TABLES}
     _continue_ids(conn)
+    gather_statistics(conn)
     with reading(source):
         changed = source.read(lambda again: again.execute(_STATE).one()) != before
     if changed:

@@ -534,6 +534,7 @@ def test_journal_of_a_killed_ironic_is_refused(
 
 _DEATHS = """
 import contextlib, os, signal, sys
+from ironic_lite.db import copy
 from ironic_lite.db.engine import session
 from ironic_lite.db.tables import models
 from ironic_lite.features.move_in import imports, rows

@@ -176,7 +176,8 @@ def reason(error: Exception) -> str:
     cause: Any = getattr(error, "orig", None) or error
     if len(getattr(cause, "args", ())) > 1 and isinstance(cause.args[0], int):
         cause = cause.args[1]  # PyMySQL: (number, text)
-    lines = str(cause).strip().splitlines()
+    # SQLite shows a text that is not UTF-8, which may be a secret.
+    lines = str(cause).partition(" with text ")[0].strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__
 
 

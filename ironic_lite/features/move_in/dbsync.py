@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import getpass
 import json
 import os
@@ -88,7 +87,10 @@ def _add_import(parsers: Any) -> None:
     made.add_argument("--end", action="store_true", help="end the work of nodes in motion")
     made.add_argument("--leave-out", action="store_true", help="leave out nodes that are refused")
     made.add_argument(
-        "--history", type=_read_count, metavar="N", help="newest entries of history for each node"
+        "--history",
+        type=_read_count,
+        metavar="N",
+        help="newest entries of history for each node, 0: all",
     )
     _add_common(made)
 
@@ -183,6 +185,7 @@ def run(conf: Any, database: Database) -> int:
         reason = f"{IMPORT} needs the feature move_in. Add it to [features]enabled"
         raise config.ConfigError(reason=reason)
     migrate.check(database)
+    _check_output(conf.command)
     asked, request = conf.command, _request(conf)
     _check_target(conf, database)
     known = names.NameTable(Registry.load(Settings.read(conf)))
@@ -299,12 +302,33 @@ def _print(conf: Any, made: Import, snapshot: source.Snapshot, status: int) -> N
     _show(asked, document, made.report, [*report.lines(document), last])
 
 
+def _open_private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read, also if it exists."""
+    found = os.open(path, flags, _MODE)
+    os.fchmod(found, _MODE)
+    return found
+
+
+def _check_output(asked: Any) -> None:
+    """Refuse a file that cannot be written, before anything else is done.
+
+    :raises config.ConfigError: it cannot.
+    """
+    if asked.output:
+        try:
+            os.close(_open_private(asked.output, os.O_WRONLY | os.O_CREAT))
+        except OSError as why:
+            raise config.ConfigError(reason=f"--output: {asked.output}: {why.strerror}") from None
+
+
 def _show(asked: Any, document: Json, found: report.MoveReport, lines: Sequence[str]) -> None:
     if asked.output:
         whole = {**document, "findings": found.documents(None)}
-        opener = functools.partial(os.open, mode=_MODE)
-        with open(asked.output, "w", encoding="utf-8", opener=opener) as file:
-            json.dump(whole, file, indent=2)
+        try:
+            with open(asked.output, "w", encoding="utf-8", opener=_open_private) as file:
+                json.dump(whole, file, indent=2)
+        except OSError as why:  # what was done stays done, and stands in the lines below
+            print(f"--output: {asked.output}: {why.strerror}", file=sys.stderr)
     if asked.form == "json":
         print(json.dumps(document, indent=2))
     else:
@@ -330,6 +354,7 @@ def run_export(conf: Any, database: Database) -> int:
     :raises errors.Error: it is refused before a row was looked at.
     """
     migrate.check(database)
+    _check_output(conf.command)
     asked = conf.command
     seconds = conf.conductor.heartbeat_timeout
     membership.refuse_living(lambda: database.read(conductors.all), seconds, "you export")
@@ -374,6 +399,7 @@ def request_of(imported: Json, *, check: bool) -> ImportRequest:
         end=asked["end"],
         leave_out=asked["leave_out"],
         history=asked["history"],
+        portgroup_mode=asked["portgroup_mode"],
     )
 
 

@@ -89,6 +89,7 @@ class Export:
         self.secrets = 0
         self._there, self._import, self._again = there, imported, again
         self.origin = str(imported["uuid"])
+        again.move = again.move._replace(at=imported["at"])
         again.leave_out({one["uuid"] for one in imported["left_out"]})
         self.move = again.move
         self._limits: Limits = {}
@@ -367,6 +368,8 @@ class Export:
 
     def _stayed(self, name: str, theirs: IronicRow, translated: Json) -> bool:
         """Return whether the import has not taken a row."""
+        if translated["uuid"] in self._import["selection"].get("not_taken", ()):
+            return True
         if name == "inspection_rules" and checks.rule_loss(theirs.values, translated) is not None:
             return True
         return any(True for _ in self._again.faults(name, theirs, translated))

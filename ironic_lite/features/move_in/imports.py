@@ -44,7 +44,7 @@ class ImportRequest(NamedTuple):
 
     :ivar groups: conductor groups in lower case; none of these and of ``nodes`` for all nodes.
     :ivar nodes: names or UUIDs.
-    :ivar history: newest entries for each node.
+    :ivar history: newest entries for each node; 0 for all.
     :ivar by: the user of the command.
     :ivar portgroup_mode: of portgroups that have none there.
     """
@@ -104,6 +104,10 @@ class Import:
         self.marks = Marks()
         self._shared: dict[str, list[Json]] = {}
         self._mapped: set[tuple[str, str]] = set()
+        self._part_faults: dict[tuple[str, int], dict[str, str]] = {}
+        self._not_taken: set[str] = set()
+        self._skipped: set[str] = set()
+        """Rows of no node that are left out, or here already, by UUID."""
         self._owners: dict[str, tuple[str | None, str | None]] = {}
 
     @property
@@ -188,10 +192,10 @@ class Import:
         for row in self._there.rows("nodes"):
             if row.values["id"] in self.selected:
                 self._check_node(row)
-        self._check_parents()
         for name in (*_OF_NODES, "node_tags"):
             for theirs, ours in self.node_rows(name):
                 self._check_part(name, theirs, ours)
+        self._check_parents()
         for name in _SHARED:
             self._shared[name] = list(self._check_shared(name, target))
         collections.deque(self._allocations(target), maxlen=0)
@@ -259,12 +263,15 @@ class Import:
             for ident, node in lost:
                 text = "its parent is not imported, and not here"
                 do = "Import both together."
-                self._add(MoveFinding(report.REFUSED, "node", "parent_node", text, do), ident, node)
+                found = MoveFinding(report.REFUSED, "node", "parent_node", text, do)
+                self._add(found, ident, node, stops=not self._asked.trial)
 
     def faults(self, name: str, row: IronicRow, ours: JsonView) -> Iterator[MoveFinding]:
         do = "Correct it there, or use --leave-out."
         resource = checks.RESOURCES[name]
-        for path, text in row.faults.items():
+        steps, _ = _STEPS.get(name, ("", ""))
+        of_steps = self._part_faults.get((steps, row.values.get("id", 0)), {})
+        for path, text in [*row.faults.items(), *((f"steps/{p}", t) for p, t in of_steps.items())]:
             yield MoveFinding(report.REFUSED, resource, path, text, do)
         for path, text in checks.too_long(TABLES[name], ours):
             yield MoveFinding(report.REFUSED, resource, path, text, do)
@@ -281,7 +288,7 @@ class Import:
         """Yield the rows of a table that are taken, with ours."""
         found = self._rows_of_nodes(name)
         if name == "node_history":
-            found = _newest(found, self._asked.history)
+            found = _newest(found, self._asked.history or None)
         elif name in _SORTED:
             found = _newest(found, 1)
         table = TABLES[name]
@@ -337,6 +344,8 @@ class Import:
         """Return the parts of templates or runbooks by their ids."""
         found: dict[int, list[Json]] = {}
         for row in self._there.rows(name, order=("id", "trait")):
+            if row.faults:
+                self._part_faults.setdefault((name, row.values[key]), {}).update(row.faults)
             part = tables.translate(TABLES[name], row.values, self.move)
             found.setdefault(row.values[key], []).append(part)
         return found
@@ -366,6 +375,7 @@ class Import:
                 if lost is not None:
                     self.report.count(name, report.OUT)
                     self.report.add(lost, label)
+                    self._not_taken.add(ours["uuid"])
                     continue
                 self.report.extend(checks.rule_findings(row.values), label)
             faults = [*self.faults(name, row, ours), *here.refusal(ours)]
@@ -373,6 +383,7 @@ class Import:
             if faults:
                 self.report.count(name, report.OUT if self._asked.leave_out else report.REFUSED)
                 self.refuses |= not self._asked.leave_out
+                self._not_taken.add(ours["uuid"])
             elif not here.has(ours):
                 self._count_written(name, ours)
                 yield ours
@@ -408,10 +419,12 @@ class Import:
                 faults = [*self.faults("allocations", row, ours), *here.refusal(ours)]
                 self.report.extend(faults, label)
                 self.report.extend(checks.allocation_findings(row.values), label)
-                self.refuses |= bool(faults)
-                if faults:
-                    self.report.count("allocations", report.REFUSED)
-                    continue
+                self.refuses |= bool(faults) and not self._asked.leave_out
+                if faults or here.has(ours):
+                    self._skipped.add(ours["uuid"])
+            if ours["uuid"] in self._skipped:
+                self.report.count("allocations", report.OUT)
+                continue
             self._count_written("allocations", ours)
             yield ours
 
@@ -447,6 +460,7 @@ class Import:
             self._write(conn, TABLES[name], found)
         collections.deque(self.node_rows("node_tags"), maxlen=0)
         rows.add(conn, self._row())
+        copy.gather_statistics(conn)
 
     def _write(self, conn: Connection, table: IronicTable, found: Iterable[Json]) -> None:
         assert table.ours is not None
@@ -507,7 +521,9 @@ class Import:
         blank = dict.fromkeys(models.columns(models.events)[1:])
         text = ours["data"].get("error")
         data = {**ours["data"], "error": None if text is None else masking.PROSE(str(text))}
-        return {**blank, **ours, **self._standing(ours["node_uuid"]), "data": data}
+        # An entry may be of the time of another lessee.
+        standing = {**self._standing(ours["node_uuid"]), "lessee": None}
+        return {**blank, **ours, **standing, "data": data}
 
     def _row(self) -> Json:
         asked = self._asked
@@ -522,6 +538,7 @@ class Import:
             "selection": {
                 **{"groups": list(asked.groups), "nodes": list(asked.nodes)},
                 **{"end": asked.end, "leave_out": asked.leave_out, "history": asked.history},
+                **{"portgroup_mode": asked.portgroup_mode, "not_taken": sorted(self._not_taken)},
             },
             "maps": {"names": asked.maps.names, "paths": [list(one) for one in asked.maps.paths]},
             "left_out": left,
@@ -536,7 +553,7 @@ class Import:
         return len(self._left)
 
 
-def _newest(found: Iterable[IronicRow], most: int) -> Iterator[IronicRow]:
+def _newest(found: Iterable[IronicRow], most: int | None) -> Iterator[IronicRow]:
     """Yield the last rows of each node, of rows in the order of nodes."""
     node, kept = None, collections.deque[IronicRow](maxlen=most)
     for row in found:

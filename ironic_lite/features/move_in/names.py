@@ -99,7 +99,8 @@ class NameTable:
     ) -> tuple[str | None, tuple[MoveFinding, ...]]:
         path, default = path_of(kind), self._defaults.get((driver, kind))
         if driver in self._types and (
-            name is None or (mapped and not self._fits(driver, kind, name))
+            name is None
+            or (mapped and not _needs_map(kind, name) and not self._fits(driver, kind, name))
         ):
             what = "unset" if name is None else f"{driver} does not support {name}, which"
             if default is not None:
@@ -129,6 +130,11 @@ class NameTable:
         text = f"{driver} does not support {name}"
         do = f"Use --map {kind}:{name}=NEW, or change the node there."
         return MoveFinding(report.REFUSED, "node", path_of(kind), text, do)
+
+
+def _needs_map(kind: str, name: str) -> bool:
+    """Return whether another interface would take from a node what an operator has to know of."""
+    return kind in ("network", "storage", "deploy") and name in NOT_BUILT[kind]
 
 
 def is_installed(kind: str, name: str) -> bool:

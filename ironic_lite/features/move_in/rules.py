@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import fields, states
 from ironic_lite.domain.allocations import AllocationState
@@ -343,7 +344,8 @@ def _driver_info_here(value: Json | None, row: JsonView, move: Move) -> Json:
     keys = _login_keys(row, move)
     return {
         keys.get(key, key): _path_of(
-            _as_url(held) if keys.get(key) == f"{_REDFISH}_address" else held, move.maps.paths
+            _as_url(held) if keys.get(key) == f"{_REDFISH}_address" else held,
+            () if masking.secret(key) else move.maps.paths,
         )
         for key, held in (value or {}).items()
     }
@@ -359,8 +361,9 @@ def _path_of(value: Any, paths: Iterable[tuple[str, str]]) -> Any:
     if isinstance(value, str):
         for old, new in paths:
             for lead in ("", "file://"):
-                if value.startswith(lead + old):
-                    return f"{lead}{new}{value[len(lead) + len(old) :]}"
+                rest = value.removeprefix(lead + old)
+                if rest != value and (not rest or "/" in (rest[0], old[-1])):
+                    return f"{lead}{new}{rest}"
     return value
 
 
@@ -370,7 +373,10 @@ def _driver_info_there(value: Json | None, _row: JsonView, theirs: JsonView, mov
     if "ca_file" in held and keys:
         keys[f"{_REDFISH}_verify_ca"] = "ca_file"
     back = [(new, old) for old, new in move.maps.paths]
-    found = {keys.get(key, key): _path_of(one, back) for key, one in (value or {}).items()}
+    found = {
+        keys.get(key, key): one if masking.secret(key) else _path_of(one, back)
+        for key, one in (value or {}).items()
+    }
     address = next((old for new, old in keys.items() if new == f"{_REDFISH}_address"), None)
     if address in found and held.get(address) == str(found[address]).removeprefix(_HTTPS):
         found[address] = held[address]

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import functools
 import pathlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ _LARGE = frozenset({"node_inventory"})
 _FEW = 50
 """Rows of a large table that a cursor reads at once."""
 _REVISIONS = "alembic_version"
-_NUL, _HAS_NUL = "\\u0000", "has a NUL character"
+_NUL, _HAS_NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000"), "has a NUL character"
 
 
 def open_database(
@@ -40,7 +41,12 @@ def open_database(
     """
     text = place
     if "://" not in place:
-        found, _ = config.judge_files([pathlib.Path(place)])
+        try:
+            found, _ = config.judge_files([pathlib.Path(place)])
+        except config.ConfigError:  # its text may show a line with a password
+            reason = f"{option}: {place} cannot be read as an ironic.conf"
+            do = "ironic-lite-status check-ironic-conf names its lines"
+            raise config.ConfigError(reason=f"{reason}; {do}") from None
         text = str(found.database.connection or "")
         if not text:
             raise config.ConfigError(reason=f"{option}: {place} has no [database]connection")
@@ -148,7 +154,7 @@ def _document(text: Any, kind: Any) -> tuple[Any, str]:
         return None, "is no JSON"
     if value is not None and not isinstance(value, kind):
         return None, f"is JSON, but no {'list' if kind is list else 'object'}"
-    return (None, _HAS_NUL) if _NUL in text else (value, "")
+    return (None, _HAS_NUL) if _NUL.search(text) else (value, "")
 
 
 _TYPES: dict[ColumnForm, Any] = {
