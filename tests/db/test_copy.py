@@ -298,7 +298,7 @@ def test_commands_of_the_page_move_a_database(tmp_path: pathlib.Path, open_empty
     old.write_text(f"[database]\nconnection = {source.url}\n")
     page = (docs_pages.DOCS / "database.rst").read_text(encoding="utf-8")
     part = page.partition("\nMove to another database\n")[2]
-    commands = _COMMANDS.findall(part.partition("\nMigrations\n")[0])
+    commands = _COMMANDS.findall(part.partition("\nImport Ironic's database\n")[0])
     assert [command.split()[3] for command in commands] == ["upgrade", "copy", "copy"]
     for command in commands:
         named = command.replace("new.conf", str(new))
