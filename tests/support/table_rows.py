@@ -40,6 +40,7 @@ VALUES: Mapping[str, Any] = {
     "statement": "{}",
     "options": {"waves": [1], "concurrency": 1, "on_failures": "pause", "between_waves": "go on"},
     "request": {"target": "manage"},
+    **{name: {} for name in ("selection", "maps", "marks", "counts")},  # of imports
 }
 
 

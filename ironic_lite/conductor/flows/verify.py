@@ -58,7 +58,10 @@ def confirm_machine(task: Task) -> None:
     :raises errors.HardwareError: the BMC does not answer.
     """
     bare, known = root_device.bare_number, task.notes.machine_identity
-    said = task.driver.management.get_identity(task)
+    try:
+        said = task.driver.management.get_identity(task)
+    except errors.UnsupportedDriverExtension:
+        return
     told = {key: value for key, value in said.items() if bare(value)}
     differences = [
         f"its {key} is {value}, that of the node's machine {known[key]}"

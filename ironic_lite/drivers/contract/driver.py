@@ -154,8 +154,8 @@ class Management(Interface):
         raise self.unsupported(task, "detect_vendor")
 
     def get_identity(self, task: Task) -> Mapping[str, str]:
-        """Return the values that tell this machine from others, by name; empty: none is known."""
-        return {}
+        """Return the values that tell this machine from others, by name."""
+        raise self.unsupported(task, "get_identity")
 
     def get_mac_addresses(self, task: Task) -> list[str]:
         """Return the addresses of the machine's network cards, ``aa:bb:cc:dd:ee:ff``."""
