@@ -112,11 +112,13 @@ def test_object_of_one_side_is_a_difference() -> None:
     assert (new["path"], "there" in new["examples"][0]) == ("nodes", False)
 
 
+HISTORY = next(one for one in comparison.DETAILS if one.key == "history")
+
+
 def history(*times: int, event: str = "x") -> dict[str, Json]:
     """Return the entries of a node by their names, each with a UUID of its own."""
-    listing = next(one for one in comparison.DETAILS if one.key == "history")
     entries = [{"created_at": f"2026-01-{day:02}", "event": event} for day in times]
-    found: dict[str, Json] = comparison.objects(listing, {"history": entries})
+    found: dict[str, Json] = comparison.objects(HISTORY, {"history": entries})
     return found
 
 
@@ -130,6 +132,29 @@ def test_entries_at_the_ends_of_a_history_are_expected(
     found = comparison.ComparisonReport()
     found.compare("nodes/history", "n1", history(*there), history(*here))
     assert sum(one["count"] for one in found.document()["differences"]) == count
+
+
+def test_event_of_the_import_and_fractions_of_seconds_are_expected() -> None:
+    found = comparison.ComparisonReport()
+    there, here = (
+        comparison.objects(HISTORY, {"history": [{"created_at": at, "event": "x"}, *more]})
+        for at, more in (
+            ("2026-01-02T03:04:05+00:00", []),
+            (
+                "2026-01-02T03:04:05.6+00:00",
+                [{"created_at": "2026-01-01", "event": "y", "event_type": "import"}],
+            ),
+        )
+    )
+    found.compare("nodes/history", "n1", there, here)
+    at = {"updated_at": "2026-01-02T03:04:05+00:00"}
+    found.compare("ports", "p1", {"": at}, {"": {"updated_at": "2026-01-02T03:04:05.7+00:00"}})
+    found.compare("ports", "p2", {"": at}, {"": {"updated_at": "2026-01-02T03:04:06+00:00"}})
+    document = found.document()
+    assert [(one["path"], one["count"]) for one in document["differences"]] == [
+        ("ports.updated_at", 1)
+    ]
+    assert {one["rule"]: one["count"] for one in document["expected"]} == {"times": 2, "history": 1}
 
 
 def test_secrets_are_masked_before_they_are_compared() -> None:

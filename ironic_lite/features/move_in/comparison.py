@@ -22,6 +22,7 @@ from ironic_lite.features.move_in.differences import (
     HISTORY,
     LEFT_OUT,
     NODES,
+    SECONDS,
     ExpectedDifference,
     MoveNotes,
     ValueDifference,
@@ -94,7 +95,11 @@ def objects(listing: ObjectList, body: Json) -> Json | None:
         return None
     named: Json = {}
     for one in found:
-        first = name = " ".join(str(one.get(key)) for key in listing.names)
+        # MariaDB keeps the seconds of Ironic's times.
+        first = name = " ".join(
+            str(one.get(key))[:SECONDS] if key == "created_at" else str(one.get(key))
+            for key in listing.names
+        )
         number = 1
         while name in named:
             number += 1

@@ -88,6 +88,8 @@ class ExpectedDifference(NamedTuple):
     fits: Callable[[ValueDifference, MoveNotes], bool]
 
 
+SECONDS = len("2026-11-30T17:06:08")
+"""Length of a time without its fraction."""
 NODES, DRIVERS, HISTORY = "nodes", "drivers", "nodes/history"
 BOOT_DEVICE = "nodes/boot device"
 _STEPS = frozenset({"clean_step", "deploy_step", "service_step"})
@@ -132,8 +134,22 @@ def _is_history(one: ValueDifference) -> bool:
         return False
     if one.path:
         return one.path == ("uuid",)
+    if isinstance(one.here, dict) and one.here.get("event_type") == "import":
+        return True
     newest, oldest_of_both = map(str, one.whole)
     return one.name > newest if one.there is ABSENT else one.name < oldest_of_both
+
+
+def _is_time(one: ValueDifference) -> bool:
+    """Return whether a time is the same to the second, which is all that Ironic's MariaDB keeps."""
+    times = isinstance(one.there, str) and isinstance(one.here, str) and one.path
+    return (
+        bool(times) and one.path[-1].endswith("_at") and _seconds(one.there) == _seconds(one.here)
+    )
+
+
+def _seconds(value: object) -> str:
+    return str(value)[:SECONDS]
 
 
 def _is_default(one: ValueDifference) -> bool:
@@ -210,6 +226,7 @@ EXPECTED: tuple[ExpectedDifference, ...] = (
     _row("power state", "one service has not read it yet", _is_unread_power),
     _row("power reading", "updated_at changes with each reading of the power", _is_reading),
     _row("driver_internal_info", "a move keeps few keys of these notes", _is_note),
+    _row("times", "Ironic's database may keep whole seconds", _is_time),
     _row("history", "UUIDs are new, oldest entries stay there, newest are here", _is_history),
     _row("defaults", "an interface that is unset there has its default here", _is_default),
     _row("masks", "a secret that is shown there is masked here", _is_mask),
