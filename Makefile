@@ -97,7 +97,7 @@ attack: $(STAMP) ## attack the service from outside under load, and check it; se
 compare: $(STAMP) ## send the same requests to Ironic in the virtual environment IRONIC=path, and compare
 	$(VENV)/bin/python -W ignore -m tests.compare $(if $(IRONIC),--ironic $(IRONIC)) $(ARGS)
 
-move-in: $(STAMP) ## move from Ironic of several releases; ARGS=--record renews the dumps of the tests, --models reads tables
+move-in: $(STAMP) ## move from Ironic of several releases and back; ARGS=--record renews the dumps of the tests, --models reads tables
 	$(VENV)/bin/python -W ignore -m tests.move_in $(ARGS)
 
 $(VENV)-tempest/.installed: $(STAMP)

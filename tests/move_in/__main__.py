@@ -1,4 +1,4 @@
-"""Move in from real Ironic; ``--record`` writes the dumps for the tests."""
+"""Move in from real Ironic and back; ``--record`` writes the dumps for the tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def record(version: str) -> int:
 
 
 def travel(version: str, minutes: float) -> bool:
-    """Move a release here; return whether each step has ended as its page says."""
+    """Move a release here and back; return whether each step has ended as its page says."""
     with short_folder() as folder, contextlib.ExitStack() as stack:
         try:
             journey.Journey(version, folder, stack, minutes).run()

@@ -13,6 +13,7 @@ from typing import Any
 
 from cryptography.fernet import Fernet
 
+from tests.compare.contents import uuid_of
 from tests.emulators import bmc, images, ipmi, machines
 from tests.move_in import source
 from tests.move_in.ironics import Ironic
@@ -54,6 +55,8 @@ _ORDERS: tuple[tuple[str, str, Json | None], ...] = (
     ("DELETE", "", None),
 )
 _ROUNDS = 20
+NEW = "r8-01"
+"""A node that is created here."""
 _REFUSED = range(400, 500)
 
 
@@ -221,7 +224,7 @@ class Journey:
     # -- the run book ------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Go all steps up to the release, and work here.
+        """Go all steps, forth and back.
 
         :raises StepError: one has ended in another way than the page says.
         """
@@ -230,6 +233,7 @@ class Journey:
         self._import(before)
         self._observe()
         self._release()
+        self._return()
 
     def _fill(self) -> None:
         self.ironic.create_schema()
@@ -246,19 +250,23 @@ class Journey:
         saved = self.folder / "before.jsonl"
         compared = ("compare", "--ironic", self.ironic.url, "--save", str(saved))
         self.command("ironic-lite-status", *compared)
-        self._dbsync("--check")
+        self._dbsync("import-ironic", "--check", allowed=(0, 1))
         self.ironic.stop()
         return saved
 
-    def _dbsync(self, *words: str) -> None:
-        command = ("import-ironic", "--from", str(self.ironic.settings), *words)
-        self.command("ironic-lite-dbsync", *command, allowed=(0, 1))
+    def _dbsync(self, name: str, *words: str, allowed: tuple[int, ...] = (0,)) -> str:
+        way = "--from" if name == "import-ironic" else "--to"
+        settings = str(self.ironic.settings)
+        return self.command("ironic-lite-dbsync", name, way, settings, *words, allowed=allowed)
 
     def _import(self, saved: pathlib.Path) -> None:
         """Steps 7 to 9."""
         dump = self.dump()
-        self._dbsync()
+        self._dbsync("import-ironic", allowed=(0, 1))
         check(self.dump() == dump, "the import has changed Ironic's database")
+        text = self._dbsync("export-ironic", "--check")
+        check("nothing to carry back" in text, text)
+        check(self.dump() == dump, "export-ironic --check has changed Ironic's database")
         self.ours.start()
         self.ours.up()
         until(lambda: self._imported()["unread"] == 0, "the power of each node")
@@ -332,3 +340,48 @@ class Journey:
         body = [{"op": how, "path": f"/{field}", "value": value}]
         answer = self.ours.ask("PATCH", path, body)
         check(answer.ok, answer.text)
+
+    def _return(self) -> None:
+        """Step 13, after changes of all kinds, and a clean there."""
+        self._change_all()
+        self.command("ironic-lite-status", "observe", "--all", "--reason", "going back")
+        for program in self.ours.running():
+            program.stop()
+        self._dbsync("export-ironic", "--check", allowed=(0, 1))
+        self._dbsync("export-ironic", "--yes", allowed=(0, 1))
+        text = self.ironic.run("ironic-status", "upgrade", "check")
+        check("Failure" not in text, text)
+        self.ironic.start()
+        saved = str(self.folder / "after.jsonl")
+        compared = ("ironic-lite-status", "compare", "--ironic")
+        self.command(*compared, self.ironic.url, "--save", saved)
+        self.ours.start()
+        self.ours.up()
+        self.command(*compared, saved, "--url", self.ours.url)
+        for name in ("r7-01", NEW):
+            self._clean_there(name)
+
+    def _change_all(self) -> None:
+        """Change fields with a secret, a name and a trait; add a node, and delete one."""
+        self._change("/v1/nodes/r7-03", "replace", "extra/rack", 8)
+        self._change("/v1/nodes/r7-06", "replace", "driver_info/bmc_password", "new-word")
+        self._change("/v1/nodes/r7-12", "replace", "name", "r8-12")
+        self._change(f"/v1/ports/{source.ports(13)[1][0]}", "replace", "extra", {"nic": "b"})
+        number = uuid_of(20)
+        self.ours.create(NEW, uuid=number, resource_class="metal", extra={"made": "here"})
+        for method, path, body in (
+            ("PUT", "/v1/nodes/r7-13/traits/CUSTOM_NEW", None),
+            ("POST", "/v1/ports", {"node_uuid": number, "address": "52:54:00:09:00:01"}),
+            ("DELETE", f"/v1/ports/{source.ports(10)[1][0]}", None),
+            ("DELETE", "/v1/nodes/r7-10", None),
+        ):
+            answer = self.ours.ask(method, path, body)
+            check(answer.ok, f"{method} {path}: {answer.text}")
+        self._clean_here(NEW)
+
+    def _clean_there(self, name: str) -> None:
+        path = f"/v1/nodes/{name}"
+        for target, wanted in (("manage", "manageable"), ("provide", "available")):
+            self.ironic.send("PUT", f"{path}/states/provision", {"target": target})
+            self.ironic.reaches(path, "provision_state", wanted)
+        self.say(f"{name} was cleaned by Ironic")
