@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite.core import clock
+from ironic_lite.core import clock, config
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
@@ -528,6 +528,64 @@ def test_journal_of_a_killed_ironic_is_refused(
     assert done.returncode == 2
     assert "start and stop Ironic on it once" in done.stderr
     assert (_digest(path), counts(sqlite_database)) == before
+
+
+def test_history_of_zero_entries_is_all(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path)
+    with contextlib.closing(sqlite3.connect(path)) as there:
+        (every,) = there.execute("SELECT count(*) FROM node_history").fetchone()
+    made = imported(sqlite_database, f"sqlite:///{path}", known, history=0)
+    assert made.report.counts["node_history"]["written"] == every > 0
+
+
+def test_steps_that_cannot_be_read_refuse_their_template(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    spoilt = "UPDATE deploy_template_steps SET args = '{'"
+    url = f"sqlite:///{dump(tmp_path, NEWEST, spoilt)}"
+    made = imported(sqlite_database, url, known)
+    assert made.refuses
+    (found,) = (one for one in made.report.documents(None) if one["path"] == "steps/args")
+    assert (found["kind"], found["resource"]) == ("refused", "deploy template")
+    left = imported(sqlite_database, url, known, leave_out=True)
+    assert not left.refuses
+    assert found_rows(sqlite_database, models.deploy_templates) == []
+    (row,) = found_rows(sqlite_database, models.imports)
+    assert len(row["selection"]["not_taken"]) == left.report.counts["deploy_templates"]["left_out"]
+
+
+def test_secrets_are_in_no_error_of_a_broken_source(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    spoilt = "UPDATE nodes SET driver_info = CAST(X'7B2250616E7365203A20FF' AS TEXT)"
+    with pytest.raises(Exception, match="UTF-8") as refusal:
+        imported(sqlite_database, f"sqlite:///{dump(tmp_path, NEWEST, spoilt)}", known)
+    assert "Panse" not in str(refusal.value)
+    conf = tmp_path / "ironic.conf"
+    conf.write_text("[database]\nconnection : \nPanse\n")
+    with pytest.raises(config.ConfigError) as unread:
+        sources.open_database(sqlite_database, str(conf))
+    assert "Panse" not in str(unread.value)
+
+
+def test_report_is_private_and_is_opened_before_the_work(
+    sqlite_database: Database, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "report.json"
+    file.write_text("old")
+    file.chmod(0o644)
+    source = f"sqlite:///{dump(tmp_path)}"
+    done = run(tmp_path, sqlite_database, "--from", source, "--check", "--output", str(file))
+    assert done.returncode in (0, 1, 2)
+    assert (file.stat().st_mode & 0o777, json.loads(file.read_text())["release"][:2]) == (
+        0o600,
+        "39",
+    )
+    before = counts(sqlite_database)
+    done = run(tmp_path, sqlite_database, "--from", source, "--output", str(tmp_path / "no/file"))
+    assert (done.returncode, counts(sqlite_database)) == (2, before)
 
 
 # Deaths.

@@ -388,6 +388,9 @@ def test_paths_get_another_beginning_both_ways() -> None:
         "redfish_verify_ca": "/etc/ironic-lite/ca/a.pem",
         "deploy_iso": "file:///etc/ironic-lite/ca/x",
     }
+    others = {"deploy_iso": "/etc/ironic/cache/x", "redfish_password": "/etc/ironic/ca/x"}
+    theirs_too = empty("nodes", driver="redfish", driver_info=others)
+    assert tables.translate(tables.TABLES["nodes"], theirs_too, move)["driver_info"] == others
     ours["driver_info"] = {**ours["driver_info"], "redfish_username": "u"}
     written = tables.changes(tables.TABLES["nodes"], theirs, ours, move)
     assert written == {"driver_info": {**info, "redfish_username": "u"}}
