@@ -48,7 +48,7 @@ def test_feature_that_is_named_twice_is_on_once() -> None:
 
 _OF_MOVE_IN = {
     *("comparison", "differences", "files", "tables"),
-    *("source", "names", "checks", "report", "imports"),
+    *("source", "names", "checks", "report", "imports", "exports", "reversal"),
 }
 
 

@@ -71,23 +71,23 @@ def test_batch_of_other_nodes_than_the_plan_counts_does_not_begin(
 ) -> None:
     faults.allow("409")
     for number in range(2):
-        live.create(f"moved-{number}")
-    page.goto(to(live, "/v1/nodes?~q=moved-"))
+        live.create(f"unplanned-{number}")
+    page.goto(to(live, "/v1/nodes?~q=unplanned-"))
     grid = page.get_by_role("grid", name="Nodes")
     for number in range(2):
-        grid.get_by_role("row", name=f"moved-{number}").get_by_role("checkbox").check()
+        grid.get_by_role("row", name=f"unplanned-{number}").get_by_role("checkbox").check()
     page.get_by_role("button", name="Batch…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Request").select_option("manage")
     dialog.get_by_role("button", name="Plan", exact=True).click()
     dialog.get_by_role("button", name="Manage 2 nodes").wait_for()
     hold = {"kind": "freeze", "reason": "case 9"}
-    assert live.ask("POST", "/v1/nodes/moved-1/holds", hold).status_code == 201
+    assert live.ask("POST", "/v1/nodes/unplanned-1/holds", hold).status_code == 201
     dialog.get_by_role("button", name="Manage 2 nodes").click()
     expect(dialog).to_contain_text(
         'Other nodes can get the request now than those of expect_fit; press "Plan" to see which.'
     )
-    assert live.get("/v1/nodes/moved-0")["provision_state"] == "enroll"
+    assert live.get("/v1/nodes/unplanned-0")["provision_state"] == "enroll"
     dialog.get_by_role("button", name="Plan", exact=True).click()
     expect(dialog).to_contain_text("case 9")
     dialog.get_by_role("button", name="Manage 1 node").click()

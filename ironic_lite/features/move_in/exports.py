@@ -28,7 +28,7 @@ from ironic_lite.features.move_in.tables import TABLES, IronicTable
 from ironic_lite.records import Event
 
 CHANGED, ADDED, REMOVED = WHAT = ("changed", "added", "removed")
-"""What becomes of rows there."""
+"""Changes of rows there."""
 _TOGETHER = 500
 _KEYS: Mapping[str, tuple[str, ...]] = {
     # Columns that find a row of a node there, and its key here beside the node.
