@@ -387,7 +387,7 @@ def test_a_conductor_that_renews_too_late_has_lost_its_lock(
     slow.ask("clean", node, clean_steps=listed("bios.factory_reset"))
     assert gate.reached.wait(60)
     assert lease_ends(slow, other, monkeypatch, lambda: None) == [node]
-    assert slow.events(node, "taken_over") != [] or slow.get(node)["reservation"] == "there"
+    wait_for(lambda: slow.events(node, "taken_over") != [])
     slow.service.keepalive.beat()
     gate.opened.set()
     assert slow.reaches(node, "manageable")["last_error"] is None
