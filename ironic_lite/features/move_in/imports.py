@@ -540,7 +540,10 @@ class Import:
                 **{"end": asked.end, "leave_out": asked.leave_out, "history": asked.history},
                 **{"portgroup_mode": asked.portgroup_mode, "not_taken": sorted(self._not_taken)},
             },
-            "maps": {"names": asked.maps.names, "paths": [list(one) for one in asked.maps.paths]},
+            "maps": {
+                **{"names": asked.maps.names, "paths": [list(one) for one in asked.maps.paths]},
+                "interfaces": self._known.replaced(),
+            },
             "left_out": left,
             "marks": self.marks.documents(),
             "counts": self.report.table_counts(),

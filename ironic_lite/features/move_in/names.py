@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.core.options import HARDWARE_TYPE, NOT_BUILT
@@ -83,6 +83,16 @@ class NameTable:
             self._found[key] = ResolvedNames(tuple(name for name, _ in found), told)
         return self._found[key]
 
+    def replaced(self) -> list[list[Any]]:
+        """Return the names that became others, in the form of `recorded`."""
+        found = {
+            (driver, mapped, kind, old): new
+            for (driver, names, mapped), one in self._found.items()
+            for kind, old, new in zip(fields.INTERFACE_KINDS, names, one.interfaces, strict=True)
+            if old != new
+        }
+        return [[*key, new] for key, new in found.items()]
+
     def _about_driver(self, driver: str) -> Iterator[MoveFinding]:
         if driver in self._types:
             return
@@ -130,6 +140,20 @@ class NameTable:
         text = f"{driver} does not support {name}"
         do = f"Use --map {kind}:{name}=NEW, or change the node there."
         return MoveFinding(report.REFUSED, "node", path_of(kind), text, do)
+
+
+def recorded(replaced: Iterable[Sequence[Any]]) -> rules.Resolve:
+    """Return what resolves names as an import has done, whatever the configuration is now.
+
+    :param replaced: hardware type here, whether it was mapped, kind, old name and new name.
+    """
+    known = {(driver, mapped, kind, old): new for driver, mapped, kind, old, new in replaced}
+
+    def resolve(driver: str, names: Interfaces, mapped: bool) -> Interfaces:
+        kinds = zip(fields.INTERFACE_KINDS, names, strict=True)
+        return tuple(known.get((driver, mapped, kind, name), name) for kind, name in kinds)
+
+    return resolve
 
 
 def _needs_map(kind: str, name: str) -> bool:

@@ -74,6 +74,9 @@ BUILT_IN_MAPS: Mapping[tuple[str, str], str] = {("inspect", "inspector"): "agent
 
 Interfaces = tuple[str | None, ...]
 """Names of interfaces in the order of `fields.INTERFACE_KINDS`, None for the default."""
+Resolve = Callable[[str, Interfaces, bool], Interfaces]
+"""Returns the interfaces of nodes with a hardware type here and interfaces under names here, of
+which some may be unset; True if the hardware type was mapped."""
 
 
 class Move(NamedTuple):
@@ -84,8 +87,7 @@ class Move(NamedTuple):
     :ivar uuids: by table and id there; only rows that are here too.
     :ivar ids: the reverse of ``uuids``, for ways back.
     :ivar links: the node of each allocation that the node names too, by ids there.
-    :ivar resolve: returns the interfaces of nodes with a hardware type and these ones, of which
-        some may be unset; True if the hardware type was mapped.
+    :ivar resolve: the interfaces of nodes here.
     :ivar portgroup_mode: of portgroups without one.
     :ivar end: work under way has ended.
     """
@@ -96,7 +98,7 @@ class Move(NamedTuple):
     ids: Mapping[str, Mapping[str, int]] = {}
     links: Mapping[int, int] = {}
     maps: Maps = Maps()
-    resolve: Callable[[str, Interfaces, bool], Interfaces] = lambda _driver, names, _mapped: names
+    resolve: Resolve = lambda _driver, names, _mapped: names
     portgroup_mode: str = "active-backup"
     end: bool = False
 
