@@ -150,12 +150,12 @@ def _copy_rows(source: Database, now: Connection, conn: Connection) -> dict[str,
     _refuse_filled(conn)
     conn.execute(models.marks.delete())  # those of the migrations
     with reading(source):
-        before = now.execute(_STATE).one()
+        before = now.execute(STATE).one()
     found = {table.name: write_rows(conn, table, _rows(source, now, table)) for table in _TABLES}
     _continue_ids(conn)
     gather_statistics(conn)
     with reading(source):
-        changed = source.read(lambda again: again.execute(_STATE).one()) != before
+        changed = source.read(lambda again: again.execute(STATE).one()) != before
     if changed:
         raise errors.Conflict(
             f"The source {source.name} has changed while it was copied; stop its API, and repeat. "
@@ -170,7 +170,7 @@ _COUNTS = sa.select(
         for table in _TABLES
     )
 )
-_STATE = _COUNTS.add_columns(
+STATE = _COUNTS.add_columns(
     sa.select(sa.func.max(models.events.c.id)).scalar_subquery(),
     sa.select(sa.func.max(models.conductors.c.updated_at)).scalar_subquery(),
     *(

@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.db import copy
 from ironic_lite.db.engine.session import Connection, Database
@@ -32,8 +34,6 @@ from tests.support.wsgi_client import Client
 
 pytestmark = pytest.mark.feature("move_in")
 exports = pytest.importorskip("ironic_lite.features.move_in.exports")
-imports = pytest.importorskip("ironic_lite.features.move_in.imports")
-checks = pytest.importorskip("ironic_lite.features.move_in.checks")
 dbsync = pytest.importorskip("ironic_lite.features.move_in.dbsync")
 rows = pytest.importorskip("ironic_lite.features.move_in.rows")
 rules = pytest.importorskip("ironic_lite.features.move_in.rules")
@@ -43,30 +43,22 @@ __all__ = ["known"]
 
 NEWEST = VERSIONS[-1]
 Open = Callable[..., Database]
+Confirm = Callable[[Connection], None]
 NEW, PORT, GROUP, TEMPLATE, BOOK, CHASSIS = (str(uuid.UUID(int=number)) for number in range(1, 7))
 MADE_HERE = "word-made-here"
 
 
-def exported(database: Database, url: str, known: Any, *, write: bool = True) -> Any:
+def exported(
+    database: Database, url: str, *, write: bool = True, confirm: Confirm = lambda _conn: None
+) -> Any:
     """Export to a database of Ironic; return what was found."""
     origin = database.read(lambda conn: rows.origin(conn, None))
-    folders = checks.KnownFolders((), "/")
     with (
         contextlib.closing(sources.open_database(database, url, write=write)) as there,
         copy.snapshot(database) as here,
     ):
-
-        def carry(conn: Connection) -> Any:
-            snapshot = sources.snapshot_of(there, conn)
-            exports.check_head(origin, snapshot)
-            request = dbsync.request_of(origin, check=False)
-            again = imports.Import(snapshot, request, known, checks.NodeChecks(folders))
-            made = exports.Export(snapshot, origin, again)
-            if made.plan(here) and write:
-                made.write(here, lambda _table, _count: None)
-            return made
-
-        return there.write(carry, once=True)
+        given = confirm if write else None
+        return there.write(lambda conn: dbsync.carry(there, conn, here, origin, given), once=True)
 
 
 def digest(path: pathlib.Path) -> str:
@@ -119,7 +111,7 @@ def test_export_right_after_an_import_changes_nothing(
     path = dump(tmp_path, version)
     before = digest(path)
     assert not imported(sqlite_database, f"sqlite:///{path}", known).refuses
-    made = exported(sqlite_database, f"sqlite:///{path}", known)
+    made = exported(sqlite_database, f"sqlite:///{path}")
     assert made.empty
     assert made.report.documents() == []
     assert digest(path) == before
@@ -241,7 +233,7 @@ def test_all_changes_are_there_at_the_next_import(
         assert not imported(first, url, known).refuses
         change(first, CHANGES)
         forget(first, "r7-14")
-        made = exported(first, url, known)
+        made = exported(first, url)
         assert findings(made, "refused") == []
         assert not made.empty
         assert made.secrets >= 4
@@ -251,7 +243,7 @@ def test_all_changes_are_there_at_the_next_import(
         wanted, found = table_rows(first), table_rows(second)
         for name in wanted:
             assert found[name] == wanted[name], name
-        assert exported(second, url, known, write=False).empty
+        assert exported(second, url, write=False).empty
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -264,7 +256,7 @@ def test_random_changes_are_there_at_the_next_import(
     imported(first, url, known)
     change(first, chance.sample(CHANGES, 8))
     forget(first, chance.choice(["r7-01", "r7-04", "r7-06", "r7-12"]))
-    assert findings(exported(first, url, known), "refused") == []
+    assert findings(exported(first, url), "refused") == []
     assert not imported(second, url, known).refuses
     wanted, found = table_rows(first), table_rows(second)
     for name in wanted:
@@ -284,7 +276,7 @@ def test_history_since_the_import_goes_back(
         "data": {"error": "ä" * 40_000, "state": "clean failed", "seconds": 5, "project": "p"},
     }
     sqlite_database.write(lambda conn: conn.execute(models.events.insert(), event))
-    made = exported(sqlite_database, f"sqlite:///{path}", known)
+    made = exported(sqlite_database, f"sqlite:///{path}")
     assert made.entries == 1
     with contextlib.closing(sqlite3.connect(path)) as there:
         query = "SELECT * FROM node_history WHERE node_id = 3 ORDER BY id DESC LIMIT 1"
@@ -305,7 +297,7 @@ def test_what_ironic_has_no_place_for_is_named(
     wanted = models.nodes.c.name == "r7-01"
     update = models.nodes.update().where(wanted).values(**values)
     sqlite_database.write(lambda conn: conn.execute(update))
-    made = exported(sqlite_database, url, known)
+    made = exported(sqlite_database, url)
     assert made.empty
     assert sorted(findings(made, "loss")) == [
         ": 1 data states stay here, because Ironic has no place for them ['data states']",
@@ -320,12 +312,12 @@ def test_left_out_nodes_are_not_touched(
     path = dump(tmp_path, NEWEST, "UPDATE nodes SET driver = 'snmp' WHERE name = 'r7-01'")
     before = digest(path)
     imported(sqlite_database, f"sqlite:///{path}", known, leave_out=True)
-    assert exported(sqlite_database, f"sqlite:///{path}", known).empty
+    assert exported(sqlite_database, f"sqlite:///{path}").empty
     assert digest(path) == before
     left = next(row for row in found_rows(sqlite_database, models.imports))["left_out"][0]
     body = {"uuid": left["uuid"], "driver": "fake-hardware"}
     change(sqlite_database, [[("POST", "/v1/nodes", body)]])
-    made = exported(sqlite_database, f"sqlite:///{path}", known)
+    made = exported(sqlite_database, f"sqlite:///{path}")
     assert made.empty
     assert "the import has left it out" in findings(made, "loss")[0]
     assert digest(path) == before
@@ -340,18 +332,53 @@ def test_maps_are_undone(sqlite_database: Database, known: Any, tmp_path: pathli
     maps = rules.Maps({"driver": {"ilo": "redfish"}, "network": {"neutron": "noop"}})
     made = imported(sqlite_database, f"sqlite:///{path}", known, maps=maps)
     assert not made.refuses, made.report.documents()
-    assert exported(sqlite_database, f"sqlite:///{path}", known, write=False).empty
+    assert exported(sqlite_database, f"sqlite:///{path}", write=False).empty
     info = {"redfish_address": "https://10.0.0.1", "redfish_password": MADE_HERE}
     one = models.nodes.c.name == "r7-01"
     update = models.nodes.update().where(one).values(driver_info=info)
     sqlite_database.write(lambda conn: conn.execute(update))
-    made = exported(sqlite_database, f"sqlite:///{path}", known)
+    made = exported(sqlite_database, f"sqlite:///{path}")
     assert [(one.table, set(one.values)) for one in made.changes] == [("nodes", {"driver_info"})]
     with contextlib.closing(sqlite3.connect(path)) as there:
         query = "SELECT driver, network_interface, power_interface, driver_info FROM nodes"
         *names, text = there.execute(f"{query} WHERE id = 1").fetchone()
     assert names == ["ilo", "neutron", "ilo"]
     assert json.loads(text) == {"ilo_address": "10.0.0.1", "ilo_password": MADE_HERE}
+
+
+@pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        ({}, {}),
+        ({"extra": {"a": 1}}, {"extra": {"a": 1}}),
+        ({"power_interface": "fake"}, {"power_interface": "fake"}),
+    ],
+    ids=["nothing", "another field", "an interface"],
+)
+def test_unset_interfaces_stay_unset_when_defaults_change(
+    values: Json,
+    written: Json,
+    sqlite_database: Database,
+    known: Any,
+    tmp_path: pathlib.Path,
+) -> None:
+    unset = ", ".join(f"{kind}_interface = NULL" for kind in moves.INTERFACES)
+    path = dump(tmp_path, NEWEST, f"UPDATE nodes SET driver = 'redfish', {unset} WHERE id = 1")
+    assert not imported(sqlite_database, f"sqlite:///{path}", known).refuses
+    if values:
+        update = models.nodes.update().where(models.nodes.c.name == "r7-01").values(**values)
+        sqlite_database.write(lambda conn: conn.execute(update))
+    output = tmp_path / "report.json"
+    defaults = "default_deploy_interface = ramdisk\ndefault_power_interface = ipmitool\n"
+    words = ("--to", f"sqlite:///{path}", "--check", "--output", str(output))
+    done = run(
+        tmp_path, sqlite_database, *words, more=f"{defaults}default_inspect_interface = fake"
+    )
+    assert done.returncode == 0, done.stderr
+    changed = {"nodes": {"changed": 1, "added": 0, "removed": 0}} if written else {}
+    assert json.loads(output.read_text())["counts"] == changed
+    made = exported(sqlite_database, f"sqlite:///{path}")
+    assert [one.values for one in made.changes] == ([written] if written else [])
 
 
 # What stands against it.
@@ -398,7 +425,7 @@ def test_refusals_leave_ironics_database_as_it_was(
     if here is not None:
         sqlite_database.write(lambda conn: conn.execute(here))
     before = digest(path)
-    made = exported(sqlite_database, f"sqlite:///{path}", known)
+    made = exported(sqlite_database, f"sqlite:///{path}")
     assert any(said in one for one in findings(made, "refused")), findings(made, "refused")
     assert digest(path) == before
 
@@ -413,17 +440,86 @@ def test_what_mariadb_cannot_have_is_refused(
         same = models.nodes.update().where(node == "r7-01").values(name="R7-02")
         long = models.nodes.update().where(node == "r7-03").values(extra={"a": "x" * 70_000})
         database.write(lambda conn: (conn.execute(same), conn.execute(long)))
-        told = findings(exported(database, url, known), "refused")
+        told = findings(exported(database, url), "refused")
     assert any("equals r7-02 there, where case does not matter" in one for one in told), told
     assert any("and may have 65535 there ['r7-03']" in one for one in told), told
+
+
+# Services that work meanwhile.
+
+
+_LATE = (
+    "UPDATE nodes SET description = 'late' WHERE id = 14",
+    "DELETE FROM ports WHERE node_id = 14",
+    "INSERT INTO node_traits (node_id, trait, version) VALUES (14, 'CUSTOM_LATE', '1.0')",
+)
+_IMPATIENT = {
+    "sqlite": "PRAGMA busy_timeout = 0",
+    "postgresql": "SET lock_timeout = 500",
+    "mysql": "SET SESSION innodb_lock_wait_timeout = 1",
+}
+
+
+@pytest.mark.parametrize("kind", database_servers.KINDS)
+def test_ironic_cannot_write_between_comparison_and_commit(
+    kind: str, open_empty: Open, known: Any, tmp_path: pathlib.Path
+) -> None:
+    database = open_empty("sqlite")
+    with ironic_on(kind, dump(tmp_path)) as url:
+        imported(database, url, known)
+        change(database, CHANGES[:1])
+        engine = database_servers.transactional(sources.open_database(database, url, write=True))
+        refused = []
+
+        def write(_conn: Connection) -> None:
+            for statement in _LATE:
+                with engine.connect() as other:
+                    other.exec_driver_sql(_IMPATIENT[kind])
+                    try:
+                        other.exec_driver_sql(statement)
+                    except sa.exc.DBAPIError as why:
+                        refused.append(str(why))
+
+        assert findings(exported(database, url, confirm=write), "refused") == []
+        engine.dispose()
+    assert len(refused) == len(_LATE), refused
+
+
+@pytest.mark.parametrize("side", ["here", "there"])
+def test_service_that_starts_during_an_export_refuses_it(
+    side: str, sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path)
+    imported(sqlite_database, f"sqlite:///{path}", known)
+    change(sqlite_database, CHANGES[:1])
+    before = digest(path)
+    (imported_as,) = found_rows(sqlite_database, models.imports)
+    with moves.opened(sqlite_database, f"sqlite:///{path}") as snapshot:
+        looked = sources.conductors(snapshot.conn, snapshot.head)
+    said = {"here": "has changed while it was exported", "there": "A conductor of Ironic was st"}
+
+    with copy.snapshot(sqlite_database) as here:
+        decide = dbsync.refusal_of_work(sqlite_database, here, imported_as["head"], looked)
+
+        def confirm(conn: Connection) -> None:
+            decide(conn)
+            if side == "here":
+                change(sqlite_database, CHANGES[1:2])
+            else:
+                conn.exec_driver_sql("UPDATE conductors SET online = 1")
+            decide(conn)
+
+        with pytest.raises(errors.Conflict, match=said[side]):
+            exported(sqlite_database, f"sqlite:///{path}", confirm=confirm)
+    assert digest(path) == before
 
 
 # The command.
 
 
-def run(tmp_path: pathlib.Path, target: Database, *words: str) -> Any:
+def run(tmp_path: pathlib.Path, target: Database, *words: str, more: str = "") -> Any:
     """Run the program."""
-    return moves.run(tmp_path, target, *words, command="export-ironic")
+    return moves.run(tmp_path, target, *words, command="export-ironic", more=more)
 
 
 def test_command_reports_checks_and_writes(open_empty: Open, tmp_path: pathlib.Path) -> None:
@@ -511,10 +607,6 @@ from ironic_lite.features.move_in import exports
 from tests.db import test_export_ironic as here
 from tests.db import test_import_ironic as moves
 url, target = sys.argv[1:]
-known = moves.names.NameTable(moves.Registry.load(moves.Settings(
-    hardware_types=moves.TYPES.split(","),
-    interfaces={kind: one.split(",") for kind, one in moves.INTERFACES.items()},
-)))
 statement = exports._statement
 with here.contextlib.closing(session.open_database(target)) as database:
     before = here.all_rows(database, url)
@@ -525,7 +617,7 @@ for name in sys.stdin.read().split():
                 os.kill(os.getpid(), signal.SIGKILL)
             return statement(change, head)
         exports._statement = dying
-        here.exported(session.open_database(target), url, known)
+        here.exported(session.open_database(target), url)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL, name
     with here.contextlib.closing(session.open_database(target)) as database:
@@ -553,7 +645,7 @@ def test_death_at_each_table_leaves_ironics_database_as_it_was(
         imported(database, url, known)
         change(database, CHANGES)
         forget(database, "r7-14")
-        planned = exported(database, url, known, write=False)
+        planned = exported(database, url, write=False)
         names = sorted({one.table for one in planned.changes})
         assert len(names) > 10
         done = subprocess.run(
@@ -571,4 +663,4 @@ def test_death_at_each_table_leaves_ironics_database_as_it_was(
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.split() == names
-        assert not exported(database, url, known).report.has("refused")
+        assert not exported(database, url).report.has("refused")

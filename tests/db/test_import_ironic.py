@@ -381,13 +381,14 @@ def run(
     *words: str,
     key: str = KEY,
     command: str = "import-ironic",
+    more: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of the program for a configured target."""
     settings = tmp_path / "target.conf"
     url = target.url.render_as_string(hide_password=False)
     listed = "\n".join(f"enabled_{kind}_interfaces = {some}" for kind, some in INTERFACES.items())
     settings.write_text(
-        f"[DEFAULT]\nenabled_hardware_types = {TYPES}\n{listed}\n"
+        f"[DEFAULT]\nenabled_hardware_types = {TYPES}\n{listed}\n{more}\n"
         f"[database]\nconnection = {url}\nencryption_keys = {key}\n"
     )
     program = [str(service.SCRIPTS / "ironic-lite-dbsync"), "--config-file", str(settings)]

@@ -276,7 +276,13 @@ _NO_FOLDERS = checks.KnownFolders((), "/")
 
 
 def _online(there: Database, head: str, groups: Collection[str]) -> list[source.IronicConductor]:
-    return [one for one in source.conductors(there, head) if one.online and one.group in groups]
+    return [one for one in _conductors(there, head) if one.online and one.group in groups]
+
+
+def _conductors(there: Database, head: str) -> list[source.IronicConductor]:
+    """Return the conductors there as they are now, outside of any snapshot."""
+    with copy.reading(there, "Ironic"):
+        return there.read(lambda conn: source.conductors(conn, head))
 
 
 def _print(conf: Any, made: Import, snapshot: source.Snapshot, status: int) -> None:
@@ -359,33 +365,85 @@ def run_export(conf: Any, database: Database) -> int:
     seconds = conf.conductor.heartbeat_timeout
     membership.refuse_living(lambda: database.read(conductors.all), seconds, "you export")
     imported = database.read(lambda conn: rows.origin(conn, asked.origin))
-    request = request_of(imported, check=asked.check)
-    known = names.NameTable(Registry.load(Settings.read(conf)))
     with contextlib.ExitStack() as opened:
         patient = opened.enter_context(contextlib.closing(session.patient(database)))
         there = source.open_database(patient, asked.target, option="--to", write=asked.yes)
         opened.callback(there.close)
+        request = request_of(imported, check=asked.check)
         warnings = _check_conductors(there, request, stopped=asked.conductors_stopped)
         here = opened.enter_context(copy.snapshot(patient))
-
-        def carry(conn: Connection) -> exports.Export:
-            snapshot = source.snapshot_of(there, conn)
-            exports.check_head(imported, snapshot)
-            again = Import(snapshot, request, known, checks.NodeChecks(_NO_FOLDERS))
-            made = exports.Export(snapshot, imported, again)
-            made.report.extend(warnings, "export")
-            if made.plan(here) and asked.yes:
-                made.write(here, _progress())
-            return made
-
         if asked.yes:
-            made = there.write(carry, once=True)
+            looked = None if asked.conductors_stopped else _conductors(there, imported["head"])
+            confirm = refusal_of_work(patient, here, imported["head"], looked)
+            made = there.write(lambda conn: carry(there, conn, here, imported, confirm), once=True)
         else:
-            made = carry(opened.enter_context(copy.snapshot(there, "Ironic")))
+            made = carry(
+                there, opened.enter_context(copy.snapshot(there, "Ironic")), here, imported
+            )
+    made.report.extend(warnings, "export")
     lost = made.report.has(report.LOSS)
     status = STOPPED if made.report.has(report.REFUSED) else LOST if lost else 0
     _print_export(asked, made, there.name, status)
     return status
+
+
+Confirm = Callable[[Connection], None]
+"""Raises an error, before the commit there, if one of both services has worked meanwhile."""
+
+
+def carry(
+    there: Database,
+    conn: Connection,
+    here: Connection,
+    imported: Json,
+    confirm: Confirm | None = None,
+) -> exports.Export:
+    """Compare the rows of both sides, and write what differs.
+
+    :param conn: of the transaction there.
+    :param here: sees the rows of one moment.
+    :param confirm: None to write nothing.
+    :raises errors.Error: the database there does not fit, or does not take a row.
+    """
+    snapshot = source.snapshot_of(there, conn)
+    exports.check_head(imported, snapshot)
+    if confirm is not None:
+        source.lock(snapshot)
+    request = request_of(imported, check=confirm is None)
+    again = Import(snapshot, request, _NO_NAMES, checks.NodeChecks(_NO_FOLDERS))
+    made = exports.Export(snapshot, imported, again)
+    if made.plan(here) and confirm is not None:
+        made.write(here, _progress())
+        confirm(conn)
+    return made
+
+
+def refusal_of_work(
+    database: Database,
+    here: Connection,
+    head: str,
+    looked: list[source.IronicConductor] | None,
+) -> Confirm:
+    """Return what refuses the commit if one of both services was started meanwhile.
+
+    :param here: sees the rows that are compared.
+    :param looked: the conductors there when they were seen to be stopped; None to trust.
+    """
+    before = here.execute(copy.STATE).one()
+
+    def confirm(conn: Connection) -> None:
+        if database.read(lambda now: now.execute(copy.STATE).one()) != before:
+            raise errors.Conflict(
+                f"{database.name} has changed while it was exported; stop its API and its "
+                "conductors, and repeat. Nothing was written."
+            )
+        if looked not in (None, source.conductors(conn, head)):
+            raise errors.Conflict(
+                "A conductor of Ironic was started while its database was written; stop it, and "
+                "repeat. Nothing was written."
+            )
+
+    return confirm
 
 
 def request_of(imported: Json, *, check: bool) -> ImportRequest:

@@ -21,6 +21,7 @@ from ironic_lite.domain import history
 from ironic_lite.domain.holds import OBSERVE, TRIAL
 from ironic_lite.features.move_in import checks, reversal, rules, source, tables
 from ironic_lite.features.move_in.imports import Import
+from ironic_lite.features.move_in.names import recorded
 from ironic_lite.features.move_in.report import LOSS, REFUSED, MoveFinding, MoveReport
 from ironic_lite.features.move_in.reversal import ColumnLimit, Limits, RowChange
 from ironic_lite.features.move_in.source import IronicRow, Snapshot
@@ -89,7 +90,8 @@ class Export:
         self.secrets = 0
         self._there, self._import, self._again = there, imported, again
         self.origin = str(imported["uuid"])
-        again.move = again.move._replace(at=imported["at"])
+        resolve = recorded(imported["maps"]["interfaces"])
+        again.move = again.move._replace(at=imported["at"], resolve=resolve)
         again.leave_out({one["uuid"] for one in imported["left_out"]})
         self.move = again.move
         self._limits: Limits = {}

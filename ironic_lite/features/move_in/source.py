@@ -244,18 +244,31 @@ class IronicConductor(NamedTuple):
     updated_at: object
 
 
-def conductors(source: Database, head: str) -> list[IronicConductor]:
-    """Return the conductors as they are now, outside of any snapshot."""
+def conductors(conn: Connection, head: str) -> list[IronicConductor]:
+    """Return all conductors."""
     mapped = table_of("conductors", head)
     names = ("hostname", "conductor_group", "online", "updated_at")
     chosen = (mapped.c[one] for one in names)
     query: sa.Select[Any] = sa.select(*chosen).order_by(mapped.c.hostname)
-    with copy.reading(source, "Ironic"):
-        rows = source.read(lambda conn: conn.execute(query).all())
     return [
         IronicConductor(host, (group or "").lower(), bool(online), at)
-        for host, group, online, at in rows
+        for host, group, online, at in conn.execute(query)
     ]
+
+
+def lock(there: Snapshot) -> None:
+    """Keep others from writing Ironic's tables until the end of a transaction that has begun.
+
+    On SQLite it is the only one that writes.
+    """
+    conn, kind = there.conn, there.database.kind
+    if kind == "postgresql":
+        names = (name for name, table in TABLES.items() if table.of_head(there.head))
+        conn.exec_driver_sql(f"LOCK TABLE {', '.join(names)} IN SHARE ROW EXCLUSIVE MODE")
+    elif kind == "mysql":
+        # Each row that is read stays locked, and so do the gaps between them.
+        conn.exec_driver_sql("SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+        conn.exec_driver_sql("BEGIN")
 
 
 class Marks:
