@@ -404,7 +404,12 @@ def mask_of_node(node: object, *, prose: bool = False) -> TextMask:
     :param node: a record, or the columns of `FIELDS`.
     """
     get = node.get if isinstance(node, Mapping) else partial(getattr, node)
-    return TextMask(known_secrets(**{name: get(name) for name in TEXT_FIELDS}), prose=prose)
+    return _mask_of(tuple(known_secrets(**{name: get(name) for name in TEXT_FIELDS})), prose)
+
+
+@lru_cache(maxsize=256)
+def _mask_of(secrets: tuple[str, ...], prose: bool) -> TextMask:
+    return TextMask(secrets, prose=prose)
 
 
 def _within(value: object, places: Iterable[str] = ()) -> Iterator[str]:

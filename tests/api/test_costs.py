@@ -163,6 +163,22 @@ def test_each_further_clean_step_takes_three(whole: InProcess, node: str) -> Non
     assert many - few <= 8 * 3
 
 
+@pytest.mark.feature("erasures")
+def test_each_further_erasing_step_takes_eight(whole: InProcess) -> None:
+    disk = {"name": "/dev/sda", "serial": "S1", "result": "erased", "level": "clear"}
+    node = whole.rig.node(**FAKE, driver_info={"fake_erasures": [disk]})
+
+    def sent(steps: int) -> int:
+        found = whole.cleaned(node, steps, "deploy.erase_devices")
+        # The search follows a node in a thread of its own.
+        return sum(
+            "search_" not in one and "nodes.extra, nodes.instance_name" not in one for one in found
+        )
+
+    sent(1)
+    assert sent(10) - sent(2) <= 8 * 8
+
+
 # A list of a hundred rows costs as many statements as one of a single row: every list there is.
 #
 # The lists are those of the table of routes, as the document of the API has them; their rows are

@@ -53,9 +53,10 @@ class InProcess:
         assert answer.status == status, answer.body
         return statements
 
-    def cleaned(self, node_uuid: str, steps: int) -> Statements:
-        """Return the statements of a whole manual clean with steps that do nothing."""
-        listed = [{"interface": "management", "step": "reset_bmc"}] * steps
+    def cleaned(self, node_uuid: str, steps: int, step: str = "management.reset_bmc") -> Statements:
+        """Return the statements of a whole manual clean with the same step, which does nothing."""
+        interface, name = step.split(".")
+        listed = [{"interface": interface, "step": name}] * steps
         body: dict[str, Any] = {"target": "clean", "clean_steps": listed}
         path = f"/v1/nodes/{node_uuid}/states/provision"
         statements = self.sent(lambda api: api.put(path, body), 202)

@@ -126,6 +126,13 @@ SENT = {"urls": ["http://a:b3f9@h/i"], "image_request_authorization": "QmVhcmVyI
 PLANTED = ("b3f9", "QmVhcmVyIHRva2Vu", "pa55", "9f3c")
 
 
+def test_mask_hides_a_secret_that_its_node_has_got_since() -> None:
+    node = {"driver_info": {"redfish_password": "first-one"}, "instance_info": {"image": "x"}}
+    assert masking.mask_of_node(node)("first-one or second-one") == "****** or second-one"
+    node["driver_info"]["redfish_password"] = "second-one"
+    assert masking.mask_of_node(node)("first-one or second-one") == "first-one or ******"
+
+
 def test_secrets_in_logs_are_masked_and_the_archive_stays_whole() -> None:
     lines = [
         f"Command standby.prepare_image with args: {{'image_info': {SENT}}}",

@@ -13,8 +13,6 @@ from typing import NamedTuple
 from ironic_lite import errors
 from ironic_lite.conductor.engine.task import Task
 from ironic_lite.core import clock
-from ironic_lite.core.json_types import JsonView
-from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import reports, runs
 from ironic_lite.domain import erasure_records, erasure_results, step_lists
 from ironic_lite.domain.erasure_records import DataState
@@ -138,7 +136,7 @@ def _judge(task: Task, end: Ended, before: str | None) -> DataState | None:
         reported = erasure_results.Reported(fault="no report has come")
     if not reported.disks and reported.fault is None:
         reported = erasure_results.Reported(fault="the ramdisk has found no disk")
-    inventory = task.runtime.database.read(lambda conn: _inventory(conn, task.node.uuid))
+    inventory = task.runtime.database.read(lambda conn: reports.inventory(conn, task.node.uuid))
     if reported.disks and inventory is not None:
         missing = erasure_records.missing_disks(inventory, reported.disks)
         reported = dataclasses.replace(reported, disks=(*reported.disks, *missing))
@@ -206,12 +204,3 @@ class Ended(NamedTuple):
     ordinal: int
     failure: errors.Error | None
     begun: datetime.datetime | None = None
-
-
-def _inventory(conn: Connection, node: str) -> JsonView | None:
-    """Return what the last inspection of a node has found, None without one."""
-    try:
-        found: JsonView = reports.get_inventory(conn, node)["inventory"]
-    except errors.NotFound:
-        return None
-    return found

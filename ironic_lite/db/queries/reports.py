@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.core.json_types import JsonView, Row, RowView
 from ironic_lite.db.engine import prepared
 from ironic_lite.db.engine.session import Connection, call_followers
 from ironic_lite.db.tables import models
@@ -167,6 +167,7 @@ _INVENTORY_OF_NODE = _INVENTORIES.c.node_uuid == sa.bindparam("k_node")
 _GET_INVENTORY = sa.select(_INVENTORIES.c.inventory, _INVENTORIES.c.plugin_data).where(
     _INVENTORY_OF_NODE
 )
+_GET_FOUND = _GET_INVENTORY.with_only_columns(_INVENTORIES.c.inventory)
 _INSERT_INVENTORY = _INVENTORIES.insert().inline()
 _UPDATE_INVENTORY = _INVENTORIES.update().where(_INVENTORY_OF_NODE)
 
@@ -180,6 +181,12 @@ def get_inventory(conn: Connection, node_uuid: str) -> Row:
     if found is None:
         raise errors.NotFound(what="Node inventory record for node", ident=node_uuid)
     return {"inventory": found.inventory, "plugin_data": found.plugin_data}
+
+
+def inventory(conn: Connection, node_uuid: str) -> JsonView | None:
+    """Return what the last inspection of a node has found, without its plugin_data, or None."""
+    found: JsonView | None = conn.execute(_GET_FOUND, {"k_node": node_uuid}).scalar()
+    return found
 
 
 def put_inventory(

@@ -38,7 +38,23 @@ _PROOF = (
     .order_by(_RECORD.id.desc())
     .limit(1)
 )
+_RUN = models.runs.c
+_STEP = models.run_steps.c
+OF_RUN = ("verb", "requester", "project", "request_id")
+_OF_STEP = ("kind", "ordinal", "interface", "step", "attempt", "started_at", "waiver")
+_PLACE = sa.and_(_STEP.kind == sa.bindparam("k_kind"), _STEP.ordinal == sa.bindparam("k_ordinal"))
+_STEPS = (
+    sa.select(*(_RUN[name] for name in OF_RUN), *(_STEP[name] for name in _OF_STEP))
+    .outerjoin_from(
+        models.runs,
+        models.run_steps,
+        sa.and_(_STEP.run_uuid == _RUN.uuid, sa.or_(_PLACE, _STEP.waiver.is_not(None))),
+    )
+    .where(_RUN.uuid == sa.bindparam("k_run"))
+    .order_by(_STEP.id)
+)
 _INSERT = prepared.Write(models.erasures.insert().inline(), computed=paging.OWNERS_OF_NODE)
+_INSERT_DISKS = prepared.Write(models.erasure_disks.insert().inline())
 _PEM = sa.select(_KEY.pem).where(_KEY.key == sa.bindparam("k_key"))
 
 LISTING = paging.Listing(
@@ -58,6 +74,15 @@ def last_digest(conn: Connection, node_uuid: str) -> str | None:
     return found
 
 
+def steps(conn: Connection, run: str, kind: str, ordinal: int) -> list[Row]:
+    """Return a step of a run and the waived steps, each with facts of its run.
+
+    A row without a kind is the run alone.
+    """
+    found = conn.execute(_STEPS, {"k_run": run, "k_kind": kind, "k_ordinal": ordinal})
+    return [dict(zip((*OF_RUN, *_OF_STEP), row, strict=True)) for row in found]
+
+
 def proof(conn: Connection, node_uuid: str, run_uuid: str) -> str | None:
     """Return the newest statement of a run that all disks of a node were erased, None without."""
     found: str | None = conn.execute(_PROOF, {"k_node": node_uuid, "k_run": run_uuid}).scalar()
@@ -69,7 +94,7 @@ def add(conn: Connection, row: RowView) -> None:
     _INSERT.insert_all(conn, [{"owner": None, "lessee": None, **row}])
     disks = [{"erasure_uuid": row["uuid"], "serial": one} for one in row["serials"]]
     if disks:
-        conn.execute(models.erasure_disks.insert().inline(), disks)
+        _INSERT_DISKS.insert_all(conn, disks)
 
 
 def get(conn: Connection, uuid: str, *, owner: str | None = None) -> Any:

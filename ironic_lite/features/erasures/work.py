@@ -13,15 +13,13 @@ from ironic_lite.conductor.service import ConductorService, FeatureWork
 from ironic_lite.conductor.watch.sweep_threads import Sweep
 from ironic_lite.core import certificate_files, clock, config, metrics
 from ironic_lite.core.evidence_key import EvidenceKey
-from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.core.masking import TextMask
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import runs
 from ironic_lite.domain import erasure_records, erasure_results, steps
 from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.features.erasures import rows, rules
 from ironic_lite.features.erasures.rules import Facts
-from ironic_lite.records import RunStep
 
 LOG = logging.getLogger(__name__)
 
@@ -75,15 +73,11 @@ def record(
     inventory: JsonView | None,
 ) -> None:
     """Make the record of an erasing step, for the save that ends the step."""
-    at, ident = clock.now(), str(uuid.uuid4())
-    reported = _without_secrets(task, reported)
+    at, ident, hide = clock.now(), str(uuid.uuid4()), task.journal.hide
+    reported = _without_secrets(reported, hide)
     # Once, because its file may get another key meanwhile.
     key = task.runtime.evidence_key.current
     name = None if key is None else key.name
-    facts, previous = task.runtime.database.read(
-        lambda conn: _facts(conn, task, end, at, key=name, inventory=inventory)
-    )
-    data = rules.statement(ident, at, reported, facts=facts, verdict=verdict, previous=previous)
     row: Json = {
         "uuid": ident,
         "node_uuid": task.node.uuid,
@@ -93,14 +87,20 @@ def record(
         "result": verdict.result,
         "level": verdict.level,
         "serials": rules.serials(reported.disks),
-        "statement": data.decode(),
-        "signature": None if key is None else key.sign(data),
         "key": name,
-        "sha256": rules.digest(data),
         "owner": task.node.owner,
         "lessee": task.node.lessee,
     }
-    task.add_write(lambda conn: rows.add(conn, row))
+
+    def write(conn: Connection) -> None:
+        facts = _facts(conn, task, end, at, key=name, inventory=inventory, hide=hide)
+        previous = rows.last_digest(conn, task.node.uuid)
+        data = rules.statement(ident, at, reported, facts=facts, verdict=verdict, previous=previous)
+        signature, sha256 = None if key is None else key.sign(data), rules.digest(data)
+        signed = {"statement": data.decode(), "signature": signature, "sha256": sha256}
+        rows.add(conn, {**row, **signed})
+
+    task.add_write(write)
     _tell(task, end, reported, {name: row[name] for name in ("uuid", "result", "level")})
 
 
@@ -117,9 +117,11 @@ def _tell(task: Task, end: evidence.Ended, reported: erasure_results.Reported, a
     task.transaction.after_commit(lambda: metrics.BOARD.count("erasures_total", *labels))
 
 
-def _without_secrets(task: Task, reported: erasure_results.Reported) -> erasure_results.Reported:
+def _without_secrets(
+    reported: erasure_results.Reported, hide: TextMask
+) -> erasure_results.Reported:
     """Return a report without the node's secrets, because records are never removed."""
-    hide, disks = task.journal.hide, []
+    disks = []
     for disk in reported.disks:
         masked = disk.copy()
         if "why" in disk:
@@ -143,29 +145,26 @@ def _facts(
     *,
     key: str | None,
     inventory: JsonView | None,
-) -> tuple[Facts, str | None]:
-    """Return the facts of a record, and the digest of the node's record before it."""
-    node, hide = task.node, task.journal.hide
-    run_uuid, kind, step, ordinal = end.run, end.kind, end.step, end.ordinal
-    run = runs.get(conn, run_uuid) if run_uuid is not None else None
-    listed = runs.steps(conn, run_uuid) if run_uuid is not None else []
-    mine = next((one for one in listed if (one["kind"], one["ordinal"]) == (kind, ordinal)), None)
+    hide: TextMask,
+) -> Facts:
+    """Return the facts of a record, as the transaction that ends its step finds them."""
+    node, step = task.node, end.step
+    listed = [] if end.run is None else rows.steps(conn, end.run, end.kind, end.ordinal)
+    place = (end.kind, end.ordinal)
+    mine = next((one for one in listed if (one["kind"], one["ordinal"]) == place), None)
     begun = end.begun or (None if mine is None else mine["started_at"])
-    facts = Facts(
+    return Facts(
         issuer={"host": task.runtime.host, "version": config.version(), "key": key},
         node={"uuid": node.uuid, "name": node.name, **rules.machine(inventory)},
         run={
-            "uuid": run_uuid,
+            "uuid": end.run,
             "node": end.node,
-            **{
-                name: None if run is None else run[name]
-                for name in ("verb", "requester", "project", "request_id")
-            },
+            **{name: listed[0][name] if listed else None for name in rows.OF_RUN},
         },
         step={
             "interface": step["interface"],
             "step": step["step"],
-            "ordinal": ordinal,
+            "ordinal": end.ordinal,
             "attempt": 1 if mine is None else mine["attempt"],
             "started_at": rules.moment(begun),
             "ended_at": rules.moment(at),
@@ -173,10 +172,9 @@ def _facts(
         waived=_waived(listed, hide),
         error=None if end.failure is None else hide(end.failure.message)[:1024],
     )
-    return facts, rows.last_digest(conn, node.uuid)
 
 
-def _waived(listed: list[RunStep], hide: TextMask) -> list[Json]:
+def _waived(listed: list[Row], hide: TextMask) -> list[Json]:
     """Return the steps of a run that were waived, with who waived them, when and why."""
     return [
         {
