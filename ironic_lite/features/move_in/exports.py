@@ -25,7 +25,7 @@ from ironic_lite.features.move_in.names import recorded
 from ironic_lite.features.move_in.report import LOSS, REFUSED, MoveFinding, MoveReport
 from ironic_lite.features.move_in.reversal import ColumnLimit, Limits, RowChange
 from ironic_lite.features.move_in.source import IronicRow, Snapshot
-from ironic_lite.features.move_in.tables import TABLES, IronicTable
+from ironic_lite.features.move_in.tables import OF_NODES, SHARED, STEPS, TABLES, IronicTable
 from ironic_lite.records import Event
 
 CHANGED, ADDED, REMOVED = WHAT = ("changed", "added", "removed")
@@ -38,14 +38,8 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "firmware_information": ("component",),
     "node_inventory": (),
 }
-_OF_NODES = (
-    *("portgroups", "ports", "node_traits", "volume_connectors", "volume_targets"),
-    *("bios_settings", "firmware_information", "node_inventory"),
-)
-_STEPS = {"deploy_templates": "deploy_template_steps", "runbooks": "runbook_steps"}
-_SHARED = ("chassis", *_STEPS, "inspection_rules")
-"""Tables whose rows belong to no node."""
-_PARENTS = {"deploy_templates": "deploy_template_id", "runbooks": "runbook_id"}
+_ONLY_MARKED = ("node_history", "node_tags")
+"""Tables of parts of nodes whose rows there are not compared with rows here."""
 _NAMED = ("nodes", "ports", "portgroups", "allocations", "deploy_templates", "runbooks")
 _CHANGED_THERE = "Ironic has changed it since the import"
 _IMPORT_AGAIN = "Import again, or restore the database as the import has found it."
@@ -122,9 +116,9 @@ class Export:
         """
         self._limits = _limits(self._there)
         self._compare_nodes(here)
-        for name in _OF_NODES:
+        for name in [one for one in OF_NODES if one not in _ONLY_MARKED]:
             self._compare_part(_part(name), here)
-        for name in _SHARED:
+        for name in SHARED:
             self._compare_shared(name, here)
         self._compare_allocations(here)
         self._check_marks()
@@ -378,9 +372,10 @@ class Export:
 
     def _compare_lists(self, name: str, ident: int, before: JsonView, ours: JsonView) -> None:
         """Compare the steps of a template or a runbook, and the traits of a runbook."""
-        if name not in _STEPS:
+        if name not in STEPS:
             return
-        parent, table = _PARENTS[name], TABLES[_STEPS[name]]
+        table = STEPS[name]
+        parent = table.parent
         if not reversal.same_steps(table, before["steps"], ours["steps"], self.move):
             if before["steps"]:
                 self._change_list(table.name, {parent: ident}, None)
@@ -390,7 +385,8 @@ class Export:
             self._compare_traits(ident, before, ours)
 
     def _compare_traits(self, ident: int, before: JsonView, ours: JsonView) -> None:
-        parent, table = _PARENTS["runbooks"], TABLES["runbook_traits"]
+        table = TABLES["runbook_traits"]
+        parent = table.parent
         old, new = set(before["traits"] or ()), set(ours["traits"] or ())
         if not table.of_head(self._there.head):
             if new - {ours["name"]}:
@@ -434,7 +430,7 @@ class Export:
 
     def _check_marks(self) -> None:
         """Refuse a database there with other rows than at the import."""
-        for name in ("node_history", "node_tags"):
+        for name in _ONLY_MARKED:
             for row, ours in self._again.node_rows(name):
                 self._mark(name, row.values, self._names.get(ours["node_uuid"], ""))
         for name, column, who in self._newer:
@@ -456,8 +452,8 @@ class Export:
 
         Rows of no node are shared with other imports, whose export may have written them.
         """
-        parts = (name, _STEPS.get(name, ""), "runbook_traits" if name == "runbooks" else "")
-        return name not in _SHARED or any(one in self.report.counts for one in parts)
+        found = (name, *(one.name for one in tables.parts(name)))
+        return name not in SHARED or any(one in self.report.counts for one in found)
 
     def _check_changes(self) -> None:
         used = {column: frozenset(names) for column, names in self._used.items()}

@@ -22,21 +22,10 @@ from ironic_lite.features.move_in.checks import NodeChecks
 from ironic_lite.features.move_in.names import NameTable
 from ironic_lite.features.move_in.report import MoveFinding, MoveReport
 from ironic_lite.features.move_in.source import IronicRow, Marks, Snapshot
-from ironic_lite.features.move_in.tables import TABLES, IronicTable
+from ironic_lite.features.move_in.tables import OF_NODES, SHARED, STEPS, TABLES, IronicTable
 
-_OF_NODES: tuple[str, ...] = (
-    *("node_traits", "portgroups", "ports", "volume_connectors", "volume_targets"),
-    *("bios_settings", "firmware_information", "node_inventory", "node_history"),
-)
 _SORTED = frozenset({"node_inventory", "node_history"})
 """Tables of which only the newest rows of each node are taken."""
-_STEPS: dict[str, tuple[str, str]] = {
-    "deploy_templates": ("deploy_template_steps", "deploy_template_id"),
-    "runbooks": ("runbook_steps", "runbook_id"),
-}
-_SHARED = ("chassis", "deploy_templates", "runbooks", "inspection_rules")
-"""Tables whose rows belong to no node."""
-_TIMES = frozenset({"created_at", "updated_at"})
 
 
 class ImportRequest(NamedTuple):
@@ -192,11 +181,11 @@ class Import:
         for row in self._there.rows("nodes"):
             if row.values["id"] in self.selected:
                 self._check_node(row)
-        for name in (*_OF_NODES, "node_tags"):
+        for name in OF_NODES:
             for theirs, ours in self.node_rows(name):
                 self._check_part(name, theirs, ours)
         self._check_parents()
-        for name in _SHARED:
+        for name in SHARED:
             self._shared[name] = list(self._check_shared(name, target))
         collections.deque(self._allocations(target), maxlen=0)
         self.move = self._with_references()
@@ -269,7 +258,7 @@ class Import:
     def faults(self, name: str, row: IronicRow, ours: JsonView) -> Iterator[MoveFinding]:
         do = "Correct it there, or use --leave-out."
         resource = checks.RESOURCES[name]
-        steps, _ = _STEPS.get(name, ("", ""))
+        steps = STEPS[name].name if name in STEPS else ""
         of_steps = self._part_faults.get((steps, row.values.get("id", 0)), {})
         for path, text in [*row.faults.items(), *((f"steps/{p}", t) for p, t in of_steps.items())]:
             yield MoveFinding(report.REFUSED, resource, path, text, do)
@@ -340,25 +329,26 @@ class Import:
 
     # -- rows of no node -----------------------------------------------------------------------
 
-    def _parts(self, name: str, key: str) -> dict[int, list[Json]]:
+    def _parts(self, table: IronicTable) -> dict[int, list[Json]]:
         """Return the parts of templates or runbooks by their ids."""
         found: dict[int, list[Json]] = {}
-        for row in self._there.rows(name, order=("id", "trait")):
+        for row in self._there.rows(table.name, order=("id", "trait")):
+            whole = row.values[table.parent]
             if row.faults:
-                self._part_faults.setdefault((name, row.values[key]), {}).update(row.faults)
-            part = tables.translate(TABLES[name], row.values, self.move)
-            found.setdefault(row.values[key], []).append(part)
+                self._part_faults.setdefault((table.name, whole), {}).update(row.faults)
+            part = tables.translate(table, row.values, self.move)
+            found.setdefault(whole, []).append(part)
         return found
 
     def shared_rows(self, name: str) -> Iterator[tuple[IronicRow, Json]]:
         """Yield the rows of a table whose rows belong to no node, with ours."""
         table = TABLES[name]
-        steps = self._parts(*_STEPS[name]) if name in _STEPS else {}
-        traits = self._parts("runbook_traits", "runbook_id") if name == "runbooks" else {}
+        steps = self._parts(STEPS[name]) if name in STEPS else {}
+        traits = self._parts(TABLES["runbook_traits"]) if name == "runbooks" else {}
         for row in self._there.rows(name):
             self.marks.add(name, row.values)
             ours = tables.translate(table, row.values, self.move)
-            if name in _STEPS:
+            if name in STEPS:
                 ours["steps"] = steps.get(row.values["id"], [])
             if name == "runbooks":
                 ours["traits"] = self._runbook_traits(row.values, traits)
@@ -434,7 +424,7 @@ class Import:
         """Write all rows, after `check` has refused nothing."""
         migrate.exclude_others(conn)
         self.marks = Marks()
-        shared = {name: self.report.counts.get(name) for name in _SHARED}
+        shared = {name: self.report.counts.get(name) for name in SHARED}
         self.report.counts = {name: found for name, found in shared.items() if found is not None}
         self.report.secrets = sum(
             1
@@ -453,18 +443,19 @@ class Import:
         for batch in copy.batches(map(self._event, told)):
             events.add(conn, batch)
         self._write(conn, TABLES["allocations"], self._allocations(None))
-        for name in _OF_NODES:
+        for name in OF_NODES:
             found = (ours for _, ours in self.node_rows(name))
             if name == "node_history":
                 found = (self._history(ours) for ours in found)
             self._write(conn, TABLES[name], found)
-        collections.deque(self.node_rows("node_tags"), maxlen=0)
         rows.add(conn, self._row())
         copy.gather_statistics(conn)
 
     def _write(self, conn: Connection, table: IronicTable, found: Iterable[Json]) -> None:
-        assert table.ours is not None
-        copy.write_rows(conn, models.metadata.tables[table.ours], found)
+        if table.ours is None:
+            collections.deque(found, maxlen=0)
+        else:
+            copy.write_rows(conn, models.metadata.tables[table.ours], found)
 
     def _new_nodes(self, told: list[Json]) -> Iterator[Json]:
         for count, row in enumerate(self._there.rows("nodes"), 1):

@@ -246,17 +246,6 @@ _RELEASED: Mapping[str, tuple[str, ...]] = {
 }
 """Columns whose old values keep others from a place, or from being removed."""
 _ORDER = {name: place for place, name in enumerate(TABLES)}
-_OF_NODE = tuple(
-    name
-    for name, table in TABLES.items()
-    if name != "allocations" and any(one.name == "node_id" for one in table.columns)
-)
-"""Tables whose rows go with their node."""
-_PARTS: Mapping[str, tuple[str, ...]] = {
-    "deploy_templates": ("deploy_template_steps",),
-    "runbooks": ("runbook_steps", "runbook_traits"),
-}
-_PARENT = {"deploy_templates": "deploy_template_id", "runbooks": "runbook_id"}
 
 
 def _free_value(table: str, column: str, key: JsonView) -> Any:
@@ -297,8 +286,6 @@ def _removals(removed: Sequence[RowChange], head: str) -> Iterator[RowChange]:
         yield RowChange("nodes", key, {"allocation_id": None})
         yield RowChange("allocations", {"node_id": key["id"]}, {"node_id": None})
     for name in reversed(list(TABLES)):
-        if name in _OF_NODE and TABLES[name].of_head(head):
-            yield from (RowChange(name, {"node_id": key["id"]}, None) for key in nodes)
         for one in removed:
             if one.table == name:
                 yield from _parts_of(one, head)
@@ -306,9 +293,9 @@ def _removals(removed: Sequence[RowChange], head: str) -> Iterator[RowChange]:
 
 
 def _parts_of(one: RowChange, head: str) -> Iterator[RowChange]:
-    for part in _PARTS.get(one.table, ()):
-        if TABLES[part].of_head(head):
-            yield RowChange(part, {_PARENT[one.table]: one.key["id"]}, None)
+    for part in reversed(tables.parts(one.table)):
+        if part.of_head(head):
+            yield RowChange(part.name, {part.parent: one.key["id"]}, None)
 
 
 def _has_allocation(one: RowChange) -> bool:

@@ -52,6 +52,7 @@ class IronicTable(NamedTuple):
     :ivar ours: the table here. None if its rows become parts of other rows, or stay there.
     :ivar versions: of the object, each with the first revision whose releases write it.
     :ivar added: values of columns here that no column there decides.
+    :ivar whole: the table of the rows that its rows are parts of.
     """
 
     name: str
@@ -60,6 +61,12 @@ class IronicTable(NamedTuple):
     versions: tuple[tuple[str, str], ...] = ()
     added: JsonView = MappingProxyType({})
     since: str = rules.FIRST
+    whole: str | None = None
+
+    @property
+    def parent(self) -> str:
+        """The column with the id of the row that a row is a part of."""
+        return f"{(self.whole or '').removesuffix('s')}_id"
 
     def of_head(self, head: str) -> tuple[IronicColumn, ...]:
         """Return the columns that a revision has; none before the table's own."""
@@ -189,6 +196,7 @@ _PORTS = IronicTable(
         *((rules.FIRST, "1.11"), ("1c14278d6e33", "1.12"), (_REMOTABLE, "1.15")),
         (_DYNAMIC_PORTGROUPS, "1.16"),
     ),
+    whole="nodes",
 )
 _PORTGROUPS = IronicTable(
     "portgroups",
@@ -209,6 +217,7 @@ _PORTGROUPS = IronicTable(
         *((rules.FIRST, "1.5"), (_REMOTABLE, "1.6"), ("15e9d00367b0", "1.8")),
         (_DYNAMIC_PORTGROUPS, "1.9"),
     ),
+    whole="nodes",
 )
 _SETTINGS = IronicTable(
     "bios_settings",
@@ -223,6 +232,7 @@ _SETTINGS = IronicTable(
         *_columns(FLAG, "read_only reset_required unique"),
     ),
     ((rules.FIRST, "1.1"), (_REMOTABLE, "1.2")),
+    whole="nodes",
 )
 _FIRMWARE = IronicTable(
     "firmware_information",
@@ -235,6 +245,7 @@ _FIRMWARE = IronicTable(
         *_columns(TEXT, "vendor model serial_number", since="9fb44677ef15"),
     ),
     ((rules.FIRST, "1.0"), (_REMOTABLE, "1.1"), ("9fb44677ef15", "1.2")),
+    whole="nodes",
 )
 _HISTORY = IronicTable(
     "node_history",
@@ -257,6 +268,7 @@ _HISTORY = IronicTable(
     ),
     ((rules.FIRST, "1.0"), (_REMOTABLE, "1.1"), ("16990309ad9d", "1.2"), ("9fb44677ef15", "1.3")),
     {"kind": history.OF_IRONIC},
+    whole="nodes",
 )
 _STEP = (
     *_left(NUMBER, "id"),
@@ -280,8 +292,14 @@ TABLES: Mapping[str, IronicTable] = {
             "node_traits",
             (*_of_node(), *_times(kept=False), *_columns(TEXT, "trait")),
             ((rules.FIRST, "1.0"), (_REMOTABLE, "1.1")),
+            whole="nodes",
         ),
-        IronicTable("node_tags", None, (*_of_node(), *_times(kept=False), *_left(TEXT, "tag"))),
+        IronicTable(
+            "node_tags",
+            None,
+            (*_of_node(), *_times(kept=False), *_left(TEXT, "tag")),
+            whole="nodes",
+        ),
         _PORTGROUPS,
         _PORTS,
         IronicTable(
@@ -294,6 +312,7 @@ TABLES: Mapping[str, IronicTable] = {
                 *_columns(JSON, "extra", rules.OBJECT),
             ),
             ((rules.FIRST, "1.0"), (_REMOTABLE, "1.1")),
+            whole="nodes",
         ),
         IronicTable(
             "volume_targets",
@@ -306,6 +325,7 @@ TABLES: Mapping[str, IronicTable] = {
                 *_columns(JSON, "extra properties", rules.OBJECT),
             ),
             ((rules.FIRST, "1.0"), (_REMOTABLE, "1.1")),
+            whole="nodes",
         ),
         _SETTINGS,
         _FIRMWARE,
@@ -320,6 +340,7 @@ TABLES: Mapping[str, IronicTable] = {
                 *_columns(JSON, "plugin_data", rules.OBJECT),
             ),
             ((rules.FIRST, "1.0"), (_REMOTABLE, "1.1")),
+            whole="nodes",
         ),
         IronicTable(
             "allocations",
@@ -350,6 +371,7 @@ TABLES: Mapping[str, IronicTable] = {
                 *_left(NUMBER, "deploy_template_id"),
                 *_columns(NUMBER, "priority", rules.or_default(0)),
             ),
+            whole="deploy_templates",
         ),
         IronicTable(
             "runbooks",
@@ -369,6 +391,7 @@ TABLES: Mapping[str, IronicTable] = {
             None,
             (*_STEP, *_left(NUMBER, "runbook_id"), *_columns(NUMBER, "order", rules.or_default(0))),
             since=_RUNBOOKS,
+            whole="runbooks",
         ),
         IronicTable(
             "runbook_traits",
@@ -380,6 +403,7 @@ TABLES: Mapping[str, IronicTable] = {
             ),
             ((rules.FIRST, "1.0"),),
             since=rules.RUNBOOK_TRAITS,
+            whole="runbooks",
         ),
         IronicTable(
             "inspection_rules",
@@ -422,6 +446,22 @@ TABLES: Mapping[str, IronicTable] = {
     )
 }
 """By name, each after those that it refers to, apart from allocations."""
+OF_NODES = tuple(table.name for table in TABLES.values() if table.whole == "nodes")
+"""Tables whose rows are parts of nodes."""
+STEPS: Mapping[str, IronicTable] = {
+    table.whole: table
+    for table in TABLES.values()
+    if table.whole and any(one.name == "step" for one in table.columns)
+}
+"""Tables with the steps of the rows of another one, by its name."""
+SHARED = ("chassis", *STEPS, "inspection_rules")
+"""Tables here whose rows belong to no node."""
+
+
+def parts(name: str) -> tuple[IronicTable, ...]:
+    """Return the tables whose rows are parts of rows of a table, each after those it refers to."""
+    return tuple(table for table in TABLES.values() if table.whole == name)
+
 
 # Translations.
 
