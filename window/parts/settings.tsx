@@ -1,6 +1,6 @@
 /** The settings of a node as a form of its page; the patch that it makes is reviewed before it is sent. */
 import { useEffect, useState } from "preact/hooks";
-import { path } from "../state/route";
+import { href, path } from "../state/route";
 import { MASK } from "../wire/curl";
 import { type Json } from "../wire/json";
 import { Checkbox, Field, typed } from "./fields";
@@ -8,7 +8,7 @@ import { ActForm, useSend, type Version } from "./form";
 import { PropertyFields } from "./properties";
 import { Facts, Skeleton, Tree, useDocument } from "./read";
 import { changed, Review } from "./review";
-import { done } from "./toasts";
+import { done, say } from "./toasts";
 import { many, nameOf } from "./words";
 
 const PLACEMENT: Record<string, string> = {
@@ -39,13 +39,18 @@ export function operations(at: string, before: Json, now: Json): Json[] {
   });
 }
 
-/** The settings of a node as a form of the page. What is typed stays while the node is read again. */
+/** What is typed and not saved. `seen`: the version of the node that the form shows. */
+type Draft = { seen: Version; fields: Json; info: Json | null };
+
+/** The drafts, by the UUID of the node. The page's memory alone has them, for their passwords. */
+const drafts = new Map<string, Draft>();
+
+/** The settings of a node as a form of the page. What is typed stays while the node is read again or the form is left. */
 export function SettingsForm({ node, own, reload }: { node: Version; own: string; reload: () => void }) {
-  /** The version that the form shows. */
-  const [seen, setSeen] = useState(node);
-  const [typedFields, setTypedFields] = useState({} as Json);
-  const [typedInfo, setTypedInfo] = useState(null as Json | null);
+  const uuid: string = node.body?.uuid;
+  const [draft, setDraft] = useState((): Draft => drafts.get(uuid) ?? { seen: node, fields: {}, info: null });
   const [reviewed, setReviewed] = useState(false);
+  const { seen, fields: typedFields, info: typedInfo } = draft;
   const { body = {} } = seen as { body: Json };
   const known = readable(body.driver_info ?? {});
   const names = [...Object.keys(PLACEMENT), ...Object.keys(LIFE), "retired_reason", "protected_reason"];
@@ -58,14 +63,13 @@ export function SettingsForm({ node, own, reload }: { node: Version; own: string
   const others = Object.entries(known).filter(([name]) => !properties.body?.[name]);
   const patch = [...operations("", before, fields), ...operations("/driver_info", known, info)];
   const restart = (version: Version) => {
-    setSeen(version);
-    setTypedFields({});
-    setTypedInfo(null);
+    setDraft({ seen: version, fields: {}, info: null });
     setReviewed(false);
   };
   useEffect(() => {
     if (!patch.length) restart(node);
   }, [node.tag]);
+  useKept(uuid, nameOf(body), patch.length ? draft : null);
   const sending = useSend(
     { method: "PATCH", path: own, body: patch, of: own, seen, onTheirs: restart },
     (answer, replaced) => {
@@ -75,7 +79,8 @@ export function SettingsForm({ node, own, reload }: { node: Version; own: string
       void done(`Settings of ${nameOf(body)}`, "The node is changed.", act);
     },
   );
-  const set = (name: string) => (value: unknown) => setTypedFields({ ...typedFields, [name]: value });
+  const set = (name: string) => (value: unknown) =>
+    setDraft({ ...draft, fields: { ...typedFields, [name]: value } });
   const act = {
     ...sending,
     title: `Settings of ${nameOf(body)}`,
@@ -107,7 +112,7 @@ export function SettingsForm({ node, own, reload }: { node: Version; own: string
           properties={properties.body}
           info={info}
           known={body.driver_info ?? {}}
-          onInput={setTypedInfo}
+          onInput={(changes) => setDraft({ ...draft, info: changes })}
         />
       )}
       {!properties.body && !properties.fault && <Skeleton rows={3} />}
@@ -131,5 +136,17 @@ export function SettingsForm({ node, own, reload }: { node: Version; own: string
       </details>
       {reviewed && patch.length > 0 && <Review node={body} patch={patch} />}
     </ActForm>
+  );
+}
+
+/** Keep the draft of a form that is left, and say where it is. */
+function useKept(uuid: string, name: string, draft: Draft | null) {
+  useEffect(() => void (draft ? drafts.set(uuid, draft) : drafts.delete(uuid)), [draft]);
+  useEffect(
+    () => () => {
+      const to = href(path("nodes", uuid), {}, { tab: "settings" });
+      if (drafts.has(uuid)) say(`Changes of ${name} are not saved.`, { to });
+    },
+    [],
   );
 }

@@ -1,6 +1,6 @@
 /** Words: hostile text made visible, names, verbs, states, and sentences of the API as people read them. */
 import { STATES, VERBS } from "../facts";
-import { clockTime, duration, now, since, timeOfDay } from "../state/clock";
+import { clockTime, duration, now, timeOfDay } from "../state/clock";
 import { fleet } from "../state/nodes";
 import { prefs } from "../state/settings";
 import { answered, offline } from "../wire/away";
@@ -175,7 +175,8 @@ export function expected(
   const clock = (time: string) => clockTime(time, prefs.value.utc);
   const latest = `at the latest ${clock(last)}`;
   if (now.value < Date.parse(at)) return `~${clock(at)}${brief ? "" : `, ${latest}`}`;
-  return now.value < Date.parse(last) ? latest : `late by ${duration(since(last))}`;
+  const late = now.value - Date.parse(last);
+  return late < 1000 ? latest : `late by ${duration(late / 1000)}`;
 }
 
 export const DATA_STATES = ["clean", "dirty", "unknown"];
