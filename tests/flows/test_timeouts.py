@@ -276,7 +276,7 @@ def test_a_timer_rings_in_time_whatever_the_clock_is_set_to(
     for node in (early, soon):
         rig.ask("clean", node, clean_steps=[{"interface": "power", "step": "cycle"}])
         rig.enters(node, "clean wait")
-        rig.settled(node)
+    assert rig.service.runtime.workers.wait_idle(60)  # their timers are set
     wrong.set(hours)
     rig.reaches(soon, "manageable")
     row = rig.settled(early)
