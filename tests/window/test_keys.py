@@ -119,6 +119,17 @@ def test_keys_of_one_character_can_be_switched_off(
     expect(page.get_by_role("heading", name="Settings")).to_be_visible()
 
 
+def test_long_lists_of_the_settings_page_are_folded(
+    page: sync_api.Page, live: service.Service
+) -> None:
+    rules = live.get("/v1/whoami")["rules"]
+    page.goto(to(live, "/v1/whoami"))
+    folded = page.get_by_text(f"{len(rules)} values", exact=True).first
+    expect(page.get_by_text(rules[-1], exact=True).first).to_be_hidden()
+    folded.click()
+    page.get_by_text(rules[-1], exact=True).first.wait_for()
+
+
 def test_palette_of_a_page_opened_cold_finds_nodes_and_their_verbs(
     page: sync_api.Page, live: service.Service
 ) -> None:

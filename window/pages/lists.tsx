@@ -2,9 +2,9 @@
 import { useState } from "preact/hooks";
 import { Checkbox, Field, Select, typed } from "../parts/fields";
 import { lazy } from "../parts/lazy";
-import { Checks, DocumentList, DocumentView, LIST_MS, Tree } from "../parts/read";
+import { Checks, DocumentList, DocumentView, LIST_MS } from "../parts/read";
 import { RUN_HEAD, runRow, Timeline } from "../parts/run";
-import { bdi, nodeLink, Result, stamp } from "../parts/text";
+import { bdi, nodeLink, Result, stamp, Tree } from "../parts/text";
 import { OVERDUE, stepName } from "../parts/words";
 import { duration } from "../state/clock";
 import { changeRoute, go, request, route } from "../state/route";

@@ -4,18 +4,9 @@ import { Actions } from "../parts/actions";
 import { typed } from "../parts/fields";
 import { Head, Says } from "../parts/identity";
 import { lazy } from "../parts/lazy";
-import {
-  Checks,
-  DocumentView,
-  JsonOf,
-  Skeleton,
-  Tree,
-  useDocument,
-  withoutLinks,
-  wrong,
-} from "../parts/read";
+import { Checks, DocumentView, JsonOf, Skeleton, useDocument, withoutLinks, wrong } from "../parts/read";
 import { Machine, Timeline } from "../parts/run";
-import { Ago, bdi, nodeAddress, stamp, State } from "../parts/text";
+import { Ago, bdi, nodeAddress, stamp, State, Tree } from "../parts/text";
 import { MenuCurl, useShown } from "../parts/toasts";
 import { tabOf, TABS, type Tab } from "../state/node-tabs";
 import { go, href, path, route } from "../state/route";

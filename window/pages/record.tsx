@@ -1,7 +1,7 @@
 /** The page of an erasure record: its content, the check of its signature, its proof as a file. It is made for print. */
-import { Facts, List, Skeleton, Tree, useDocument, wrong } from "../parts/read";
+import { Facts, List, Skeleton, useDocument, wrong } from "../parts/read";
 import { useReading } from "../parts/reading";
-import { bdi, link, nodeLink, Result, wholeStamp } from "../parts/text";
+import { bdi, link, nodeLink, Result, Tree, wholeStamp } from "../parts/text";
 import { many, nameOf, stepName, verb, visible } from "../parts/words";
 import { path } from "../state/route";
 import { curl } from "../wire/curl";

@@ -2,8 +2,8 @@
 import { Adding, type Input } from "../parts/adding";
 import { show } from "../parts/dialog";
 import { openSimple } from "../parts/openers";
-import { COPY, copyOf, DocumentList, List, LIST_MS, Skeleton, Tree, useDocument, wrong } from "../parts/read";
-import { bdi, link, stamp } from "../parts/text";
+import { COPY, copyOf, DocumentList, List, LIST_MS, Skeleton, useDocument, wrong } from "../parts/read";
+import { bdi, link, stamp, Tree } from "../parts/text";
 import { nameOf, stepName, wording } from "../parts/words";
 import { href, path, request, route } from "../state/route";
 import { type Answers } from "../wire/documents";

@@ -10,7 +10,7 @@ import { type Answers } from "../wire/documents";
 import { type Json } from "../wire/json";
 import { POLL_MS } from "../wire/feed";
 import { useFade } from "./fade";
-import { Ago, bdi, Result } from "./text";
+import { Ago, bdi, Result, Tree } from "./text";
 import { copy, Curl, MenuCurl } from "./toasts";
 import { many, optionsIn, visible, wording } from "./words";
 
@@ -298,27 +298,6 @@ export const copyOf = (...parts: string[]) => <Curl path={path(...parts)} />;
 
 /** @param cell nothing of an empty one, so that a narrow screen leaves it out */
 const cellOf = (cell: any) => (cell === "" ? null : typeof cell === "string" ? bdi(cell) : cell);
-
-/** @param props a JSON value as a tree */
-export function Tree({ of }: { of: unknown }) {
-  if (of === null || typeof of !== "object") return <code>{bdi(of ?? "null")}</code>;
-  if (Array.isArray(of) && of.length && of.every((item) => typeof item === "string"))
-    return <code>{bdi(of.join(", "))}</code>;
-  const entries = Object.entries(of);
-  if (!entries.length) return <code>{Array.isArray(of) ? "[]" : "{}"}</code>;
-  return (
-    <dl class="tree">
-      {entries.map(([name, value]) => (
-        <>
-          <dt>{bdi(name)}</dt>
-          <dd>
-            <Tree of={value} />
-          </dd>
-        </>
-      ))}
-    </dl>
-  );
-}
 
 /** Facts with their labels; a fact that is empty is left out. */
 export const Facts = ({ of }: { of: readonly (readonly [string, any])[] }) => (

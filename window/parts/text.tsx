@@ -151,3 +151,40 @@ export function Result({ result, word = true }: { result: string; word?: boolean
     </span>
   );
 }
+
+/** @param props a JSON value as a tree */
+export function Tree({ of }: { of: unknown }) {
+  if (of === null || typeof of !== "object") return <code>{bdi(of ?? "null")}</code>;
+  if (Array.isArray(of) && of.length && of.every((item) => typeof item === "string"))
+    return of.length > FEW ? <Folded of={of} /> : <code>{bdi(of.join(", "))}</code>;
+  const entries = Object.entries(of);
+  if (!entries.length) return <code>{Array.isArray(of) ? "[]" : "{}"}</code>;
+  return (
+    <dl class="tree">
+      {entries.map(([name, value]) => (
+        <>
+          <dt>{bdi(name)}</dt>
+          <dd>
+            <Tree of={value} />
+          </dd>
+        </>
+      ))}
+    </dl>
+  );
+}
+
+/** More texts than this are folded. */
+const FEW = 12;
+
+const Folded = ({ of }: { of: string[] }) => (
+  <details>
+    <summary>{of.length} values</summary>
+    <ul class="columns">
+      {of.map((text) => (
+        <li>
+          <code>{bdi(text)}</code>
+        </li>
+      ))}
+    </ul>
+  </details>
+);
