@@ -19,6 +19,7 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
 from ironic_lite.db import copy
 from ironic_lite.db.engine.session import Connection, Database
@@ -439,10 +440,129 @@ def test_what_mariadb_cannot_have_is_refused(
         node = models.nodes.c.name
         same = models.nodes.update().where(node == "r7-01").values(name="R7-02")
         long = models.nodes.update().where(node == "r7-03").values(extra={"a": "x" * 70_000})
-        database.write(lambda conn: (conn.execute(same), conn.execute(long)))
+        wide = models.nodes.update().where(node == "r7-04").values(description="\U0001f600")
+        here(database, same, long, wide)
+        steps = [_step(priority=7, args={"a": "x" * 70_000})]
+        change(database, [[_patch("/v1/deploy_templates/CUSTOM_RACK_7", steps=steps)]])
+        narrow = "ALTER TABLE nodes MODIFY description TEXT CHARACTER SET utf8mb3"
+        with contextlib.closing(sources.open_database(database, url, write=True)) as there:
+            there.write(lambda conn: conn.exec_driver_sql(narrow))
         told = findings(exported(database, url), "refused")
     assert any("equals r7-02 there, where case does not matter" in one for one in told), told
     assert any("and may have 65535 there ['r7-03']" in one for one in told), told
+    assert any("and may have 65535 there ['CUSTOM_RACK_7']" in one for one in told), told
+    assert any("characters of four bytes" in one and "r7-04" in one for one in told), told
+
+
+# What could be lost or overwritten unseen.
+
+
+def here(database: Database, *statements: Any) -> None:
+    """Change rows of this service."""
+    database.write(lambda conn: [conn.execute(one) for one in statements])
+
+
+def column(path: pathlib.Path, query: str) -> list[Any]:
+    """Return the first column of rows of Ironic's database."""
+    with contextlib.closing(sqlite3.connect(path)) as there:
+        return [row[0] for row in there.execute(query)]
+
+
+_LEAVE_OUT = "UPDATE nodes SET driver = 'snmp' WHERE name = 'r7-01'"
+
+
+def test_allocation_that_was_not_taken_stays_there(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path)
+    row = {"uuid": NEW, "name": "too-large", "state": "error", "resource_class": "other"}
+    lists = {"traits": [], "candidate_nodes": [], "extra": {}, "created_at": clock.now()}
+    here(sqlite_database, models.allocations.insert().values(**row, **lists))
+    made = imported(sqlite_database, f"sqlite:///{path}", known, leave_out=True)
+    assert any("another one with this name" in one for one in findings(made, "refused"))
+    before = digest(path)
+    made = exported(sqlite_database, f"sqlite:///{path}")
+    assert made.empty
+    assert digest(path) == before
+
+
+def test_port_that_was_moved_outlives_its_old_node(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path)
+    imported(sqlite_database, f"sqlite:///{path}", known)
+    nodes = {row["name"]: row["uuid"] for row in found_rows(sqlite_database, models.nodes)}
+    moved = models.ports.update().where(models.ports.c.node_uuid == nodes["r7-14"])
+    here(sqlite_database, moved.values(node_uuid=nodes["r7-13"]))
+    forget(sqlite_database, "r7-14")
+    assert findings(exported(sqlite_database, f"sqlite:///{path}"), "refused") == []
+    assert column(path, "SELECT id FROM ports WHERE node_id = 13") == [25, 26, 27, 28]
+    assert column(path, "SELECT id FROM ports WHERE node_id IS NULL OR node_id = 14") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"name": "r7-01"}, "name: another one there has this name"),
+        ({"instance_uuid": CHASSIS}, "instance_uuid: another one there has this instance_uuid"),
+    ],
+)
+def test_new_node_with_a_value_of_a_left_out_one_is_refused(
+    body: Json, said: str, sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    taken = f"UPDATE nodes SET instance_uuid = '{CHASSIS}' WHERE name = 'r7-01'"
+    path = dump(tmp_path, NEWEST, _LEAVE_OUT, taken)
+    imported(sqlite_database, f"sqlite:///{path}", known, leave_out=True)
+    change(sqlite_database, [[("POST", "/v1/nodes", {"uuid": NEW, "driver": "fake-hardware"})]])
+    here(sqlite_database, models.nodes.update().where(models.nodes.c.uuid == NEW).values(**body))
+    before = digest(path)
+    (told,) = findings(exported(sqlite_database, f"sqlite:///{path}"), "refused")
+    assert told.startswith(said)
+    assert digest(path) == before
+
+
+def test_chassis_with_left_out_nodes_stays_there(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path, NEWEST, _LEAVE_OUT)
+    imported(sqlite_database, f"sqlite:///{path}", known, leave_out=True)
+    outside = models.nodes.update().values(chassis_uuid=None)
+    here(sqlite_database, outside, models.chassis.delete())
+    made = exported(sqlite_database, f"sqlite:///{path}")
+    assert any("Ironic has nodes in it" in one for one in findings(made, "loss"))
+    assert column(path, "SELECT name FROM nodes WHERE chassis_id = 1") == ["r7-01"]
+    assert column(path, "SELECT id FROM chassis") == [1]
+
+
+def test_objects_that_were_here_before_the_import_are_named(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path)
+    change(sqlite_database, [*CHANGES[7:8], _NEW_BOOK])
+    here(sqlite_database, models.conductors.delete())
+    imported(sqlite_database, f"sqlite:///{path}", known)
+    made = exported(sqlite_database, f"sqlite:///{path}")
+    assert made.empty
+    told = findings(made, "info")
+    assert len(told) == 3
+    assert all("here before the import" in one for one in told), told
+
+
+def test_key_without_a_way_back_is_refused(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    info = """{"ilo_address": "10.0.0.1", "ilo_password": "p"}"""
+    ilo = f"UPDATE nodes SET driver = 'ilo', driver_info = '{info}' WHERE id = 2"
+    path = dump(tmp_path, NEWEST, ilo)
+    maps = rules.Maps({"driver": {"ilo": "redfish"}})
+    assert not imported(sqlite_database, f"sqlite:///{path}", known, maps=maps).refuses
+    new = {"redfish_address": "https://10.0.0.1", "redfish_system_id": "/redfish/v1/Systems/1"}
+    node = models.nodes.update().where(models.nodes.c.name == "r7-02")
+    here(sqlite_database, node.values(driver_info=new))
+    before = digest(path)
+    (told,) = findings(exported(sqlite_database, f"sqlite:///{path}"), "refused")
+    assert told == "driver_info/redfish_system_id: ilo of Ironic does not have this key ['r7-02']"
+    assert digest(path) == before
 
 
 # Services that work meanwhile.

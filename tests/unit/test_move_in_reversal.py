@@ -199,20 +199,99 @@ def test_json_is_written_as_ironic_writes_it() -> None:
     assert reversal.stored("nodes", "name", "ä") == "ä"
 
 
-def test_names_that_differ_in_case_alone_are_found() -> None:
-    there = {"nodes": {1: "a", 2: "b", 3: "C"}, "ports": {}}
+def _doubled(changes: list[Any], there: Any, *, fold: bool = True) -> list[tuple[str, ...]]:
+    return [tuple(one) for one in reversal.doubled_values(changes, there, fold=fold)]
+
+
+def test_names_that_differ_in_case_alone_are_found_where_it_does_not_matter() -> None:
+    there = {"nodes": {1: {"name": "a"}, 2: {"name": "b"}, 3: {"name": "C"}}}
     changes = [
         RowChange("nodes", {"id": 2}, {"name": "A"}),
         RowChange("nodes", {"id": 3}, None),
         RowChange("nodes", {}, {"id": 4, "name": "c"}),
         RowChange("nodes", {"id": 1}, {"extra": {}}),
     ]
-    assert list(reversal.doubled_names(changes, there)) == [("nodes", "A", "a")]
+    assert _doubled(changes, there) == [("nodes", "name", "A", "a")]
+    assert _doubled(changes, there, fold=False) == []
     swapped = [
         RowChange("nodes", {"id": 1}, {"name": "B"}),
         RowChange("nodes", {"id": 2}, {"name": "x"}),
     ]
-    assert list(reversal.doubled_names(swapped, there)) == []
+    assert _doubled(swapped, there) == []
+
+
+def test_values_of_two_rows_are_found_unless_one_of_them_goes() -> None:
+    ports = {5: {"node_id": 1, "address": "aa"}, 6: {"node_id": 2, "address": "bb"}}
+    targets = {7: {"node_id": 1, "boot_index": 0}, 8: {"node_id": 1, "boot_index": 1}}
+    there = {"ports": ports, "volume_targets": targets}
+    new = RowChange("ports", {}, {"node_id": 2, "address": "aa"})
+    assert _doubled([new], there) == [("ports", "address", "aa", "aa")]
+    assert _doubled([RowChange("nodes", {"id": 1}, None), new], there) == []
+    moved = RowChange("ports", {"id": 5}, {"node_id": 2})
+    found = _doubled([RowChange("nodes", {"id": 1}, None), moved, new], there)
+    assert found == [("ports", "address", "aa", "aa")]
+    same = RowChange("volume_targets", {"id": 8}, {"boot_index": 0})
+    assert _doubled([same], there) == [("volume_targets", "boot_index", "0", "0")]
+    assert _doubled([RowChange("ports", {"id": 6}, {"extra": {}})], {"ports": {**ports}}) == []
+
+
+# -- what may not change with something else -------------------------------------------------
+
+
+_PATHS = rules.Maps({"driver": {"ilo": "redfish"}}, (("/etc/ironic/ca", "/etc/lite/ca"),))
+
+
+@pytest.mark.parametrize(
+    ("info", "key", "value", "written"),
+    [
+        (
+            {"a": "/etc/lite/ca/x.pem", "b": "/etc/ironic/ca/y.pem", "c": "1"},
+            *("c", "2", {"c": "2"}),
+        ),
+        ({"a": "/etc/ironic/ca/x.pem"}, "a", "/etc/lite/ca/z.pem", {"a": "/etc/ironic/ca/z.pem"}),
+        ({"ilo_address": "10.0.0.1"}, "redfish_address", "https://h", {"ilo_address": "h"}),
+        (
+            {"ilo_address": "https://10.0.0.1"},
+            *("redfish_address", "https://h", {"ilo_address": "https://h"}),
+        ),
+        (
+            {"ilo_verify_ca": "/a.pem", "ca_file": "/b.pem", "ilo_username": "u"},
+            *("redfish_username", "v", {"ilo_username": "v"}),
+        ),
+    ],
+    ids=["other keys", "a path", "an address", "an address with https", "doubled certificates"],
+)
+def test_other_keys_of_driver_info_stay_as_they_are(
+    info: Json, key: str, value: str, written: Json
+) -> None:
+    move = MOVE._replace(maps=_PATHS)
+    theirs = empty("nodes", id=7, driver="ilo", driver_info=info)
+    ours = tables.translate(NODES, theirs, move)
+    ours["driver_info"] = {**ours["driver_info"], key: value}
+    found = reversal.node_changes(theirs, ours, move)
+    assert found == {"driver_info": {**info, **written}}
+
+
+def test_dropped_rescue_password_stays_beside_its_hash() -> None:
+    info = {"rescue_password": "a", "hashed_rescue_password": "b"}
+    theirs, ours = pair(instance_info=info)
+    ours["instance_info"] = {**ours["instance_info"], "capabilities": {}}
+    found = reversal.node_changes(theirs, ours, MOVE)
+    assert found == {"instance_info": {**info, "capabilities": {}}}
+    ours["instance_info"] = {"hashed_rescue_password": "c"}
+    found = reversal.node_changes(theirs, ours, MOVE)
+    assert found == {"instance_info": {"hashed_rescue_password": "c"}}
+
+
+def test_other_conditions_of_a_rule_stay_as_they_are() -> None:
+    table = tables.TABLES["inspection_rules"]
+    old = {"op": "matches", "args": {"value": "v", "regex": "Del"}}
+    theirs = empty("inspection_rules", id=7, uuid=NODE, conditions=[old], actions=[])
+    ours = tables.translate(table, theirs, MOVE)
+    new = {"op": "matches", "args": {"value": "v", "regex": "x.*"}}
+    ours["conditions"] = [*ours["conditions"], new]
+    (kept, back) = tables.changes(table, theirs, ours, MOVE)["conditions"]
+    assert (kept, back["args"]["regex"]) == (old, "(?:x.*)\\Z$")
 
 
 # -- the order -------------------------------------------------------------------------------
@@ -267,6 +346,7 @@ def test_tables_that_the_head_lacks_are_left_alone() -> None:
         ("volume_targets", "boot_index", -3),
         ("volume_connectors", "connector_id", "moved-3"),
         ("ports", "address", None),
+        ("ports", "node_id", None),
     ],
 )
 def test_old_values_are_released_first(table: str, column: str, free: object) -> None:

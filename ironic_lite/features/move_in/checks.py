@@ -30,6 +30,8 @@ RESOURCES: Mapping[str, str] = {
     **{"node_history": "history entry", "chassis": "chassis", "allocations": "allocation"},
     **{"deploy_templates": "deploy template", "runbooks": "runbook"},
     "inspection_rules": "inspection rule",
+    **dict.fromkeys(("deploy_template_steps", "runbook_steps"), "step"),
+    "runbook_traits": "trait",
 }
 """Names of the objects of a table there."""
 _IN_DRIVER_INFO = "driver_info/"

@@ -22,9 +22,9 @@ from ironic_lite.domain.holds import OBSERVE, TRIAL
 from ironic_lite.features.move_in import checks, reversal, rules, source, tables
 from ironic_lite.features.move_in.imports import Import
 from ironic_lite.features.move_in.names import recorded
-from ironic_lite.features.move_in.report import LOSS, REFUSED, MoveFinding, MoveReport
+from ironic_lite.features.move_in.report import INFO, LOSS, REFUSED, MoveFinding, MoveReport
 from ironic_lite.features.move_in.reversal import ColumnLimit, Limits, RowChange
-from ironic_lite.features.move_in.source import IronicRow, Snapshot
+from ironic_lite.features.move_in.source import Snapshot
 from ironic_lite.features.move_in.tables import OF_NODES, SHARED, STEPS, TABLES, IronicTable
 from ironic_lite.records import Event
 
@@ -40,7 +40,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 }
 _ONLY_MARKED = ("node_history", "node_tags")
 """Tables of parts of nodes whose rows there are not compared with rows here."""
-_NAMED = ("nodes", "ports", "portgroups", "allocations", "deploy_templates", "runbooks")
+_OLDER = "here before the import, and without a place in Ironic, so it stays here"
 _CHANGED_THERE = "Ironic has changed it since the import"
 _IMPORT_AGAIN = "Import again, or restore the database as the import has found it."
 _LONGEST_USER, _LONGEST_EVENT = 64, 65_535
@@ -89,11 +89,15 @@ class Export:
         again.leave_out({one["uuid"] for one in imported["left_out"]})
         self.move = again.move
         self._limits: Limits = {}
+        self._not_taken = frozenset(imported["selection"]["not_taken"])
         self._kept: dict[str, int] = {}
         """The nodes of the import that are here: their ids by UUID."""
         self._new: dict[str, int] = {}
         self._names: dict[str, str] = {}
         self._used: dict[str, set[str]] = {}
+        self._removed: set[int] = set()
+        self._chassis: set[int | None] = set()
+        """The ids of nodes there that are removed, and of chassis with nodes that are not ours."""
         self._newer: list[tuple[str, str, str]] = []
         """Tables, columns and names of rows there that are newer than the import."""
 
@@ -142,7 +146,10 @@ class Export:
         self.report.count(table.name, what)
         for path, text in reversal.too_large(change, self._limits):
             self._refuse(table.name, path, text, who)
-        secret = encryption.encrypted_columns(models.metadata.tables[table.ours or ""])
+        if table.ours is None:
+            self.secrets += bool(values and values.get("args"))
+            return
+        secret = encryption.encrypted_columns(models.metadata.tables[table.ours])
         columns = {one.name: one.ours for one in table.columns}
         self.secrets += sum(1 for one in values or () if columns.get(one) in secret)
 
@@ -150,6 +157,9 @@ class Export:
         for name in reversal.lost_columns(table, ours, self.move):
             text = f"Ironic {self.release} has no such column"
             self.report.add(MoveFinding(LOSS, checks.RESOURCES[table.name], name, text), who)
+
+    def _stays(self, name: str, ours: JsonView, text: str, kind: str = LOSS) -> None:
+        self.report.add(MoveFinding(kind, checks.RESOURCES[name], "", text), _label(ours))
 
     def _is_new(self, row: JsonView) -> bool:
         return bool(row["created_at"] >= self._import["at"])
@@ -171,12 +181,16 @@ class Export:
                 self._refuse("nodes", "", text, row["name"] or ident)
         new = [one for one, row in rest.items() if row["import_uuid"] is None and self._is_new(row)]
         left = {one["uuid"] for one in self._import["left_out"]}
-        for ident in filter(left.__contains__, new):
-            text = "the import has left it out, so Ironic's node is not touched"
-            self.report.add(MoveFinding(LOSS, "node", "", text), known[ident]["name"] or ident)
+        for ident in filter(there.__contains__, new):
+            why = "left it out" if ident in left else "not taken Ironic's node of this UUID"
+            self._stays("nodes", known[ident], f"the import has {why}, so that is not touched")
+        for ident, row in rest.items():
+            if row["import_uuid"] is None and ident not in new:
+                self._stays("nodes", row, _OLDER, INFO)
         free = itertools.count(max(there.values(), default=0) + 1)
         self._new = {ident: next(free) for ident in new if ident not in there}
         self._take_ids(here)
+        self._removed = {taken[ident] for ident in taken.keys() - known.keys()}
         for ident in sorted(set(taken) - set(known)):
             self._change(TABLES["nodes"], {"id": taken[ident]}, None, ident)
         self._compare_kept(here)
@@ -186,9 +200,12 @@ class Export:
 
     def _compare_kept(self, here: Connection) -> None:
         kept, taken = set(self._kept.values()), set(self._again.taken.values())
+        exported = kept | self._removed
         for batch in _batches(self._there.rows("nodes")):
             for row in batch:
                 self._note_names(row.values)
+                if row.values["id"] not in exported:
+                    self._chassis.add(row.values["chassis_id"])
                 if row.values["id"] in taken:
                     self._again.marks.add("nodes", row.values)
                     self._mark("nodes", row.values, _label(row.values))
@@ -288,6 +305,7 @@ class Export:
                 seen.add(key)
                 ours = found.get(key)
                 if ours is not None and ours["node_uuid"] not in exported:
+                    self._stays(name, ours, "it belongs to a node here that does not go back")
                     ours = None
                 self._compare_row(part, one.values, ours)
         for row in self._missing(part, here, exported, seen):
@@ -333,42 +351,41 @@ class Export:
     def _compare_shared(self, name: str, here: Connection) -> None:
         part = _part(name)
         found = {row["uuid"]: dict(row) for row in here.execute(sa.select(part.ours)).mappings()}
-        names = {row["name"]: row for row in found.values() if "name" in row}
         if not part.table.of_head(self._there.head):
             for row in found.values():
-                text = f"Ironic {self.release} has no table for it"
-                self.report.add(MoveFinding(LOSS, checks.RESOURCES[name], "", text), _label(row))
+                self._stays(name, row, f"Ironic {self.release} has no table for it")
             return
-        seen, last = set(), 0
+        last = 0
         for one, translated in self._again.shared_rows(name):
-            theirs = one.values
+            theirs, ours = one.values, found.pop(translated["uuid"], None)
             self._mark(name, theirs, _label(translated))
             last = max(last, int(theirs["id"]))
-            seen.add(translated["uuid"])
-            ours = found.get(translated["uuid"])
-            if self._stayed(name, one, translated):
+            if translated["uuid"] in self._not_taken:
                 continue
             if ours is None:
-                same = names.get(translated.get("name"), {"created_at": self._import["at"]})
-                if self._is_new(same):  # an older one has kept it from being imported
-                    self._change(part.table, {"id": theirs["id"]}, None, _label(translated))
-                continue
-            self._compare_row(part, theirs, ours)
-            self._compare_lists(name, int(theirs["id"]), translated, ours)
-        free = itertools.count(last + 1)
-        for row in sorted(found.values(), key=lambda one: int(one["id"])):
-            if row["uuid"] not in seen and (self._is_new(row) or self._id_of(name, row)):
-                more = self._id_of(name, row) or {"id": next(free)}
-                self._add(part.table, row, _label(row), **more)
-                self._compare_lists(name, more["id"], {"steps": [], "traits": []}, row)
+                self._remove_shared(part.table, theirs)
+            else:
+                self._compare_row(part, theirs, ours)
+                self._compare_lists(name, int(theirs["id"]), translated, ours)
+        self._add_shared(part, found.values(), itertools.count(last + 1))
 
-    def _stayed(self, name: str, theirs: IronicRow, translated: Json) -> bool:
-        """Return whether the import has not taken a row."""
-        if translated["uuid"] in self._import["selection"].get("not_taken", ()):
-            return True
-        if name == "inspection_rules" and checks.rule_loss(theirs.values, translated) is not None:
-            return True
-        return any(True for _ in self._again.faults(name, theirs, translated))
+    def _remove_shared(self, table: IronicTable, theirs: JsonView) -> None:
+        if table.name == "chassis" and theirs["id"] in self._chassis:
+            text = "removed here, but Ironic has nodes in it that the import has not taken"
+            self._stays(table.name, theirs, text)
+        else:
+            self._change(table, {"id": theirs["id"]}, None, _label(theirs))
+
+    def _add_shared(self, part: _Part, found: Iterable[Json], free: Iterator[int]) -> None:
+        name = part.table.name
+        for row in sorted(found, key=lambda one: int(one["id"])):
+            known = self._id_of(name, row)
+            if not (known or self._is_new(row)):
+                self._stays(name, row, _OLDER, INFO)
+                continue
+            more = known or {"id": next(free)}
+            self._add(part.table, row, _label(row), **more)
+            self._compare_lists(name, more["id"], {"steps": [], "traits": []}, row)
 
     def _compare_lists(self, name: str, ident: int, before: JsonView, ours: JsonView) -> None:
         """Compare the steps of a template or a runbook, and the traits of a runbook."""
@@ -378,9 +395,9 @@ class Export:
         parent = table.parent
         if not reversal.same_steps(table, before["steps"], ours["steps"], self.move):
             if before["steps"]:
-                self._change_list(table.name, {parent: ident}, None)
+                self._change(table, {parent: ident}, None, _label(ours))
             for step in reversal.steps_there(table, ours["steps"], self.move):
-                self._change_list(table.name, {}, {**step, parent: ident})
+                self._change(table, {}, {**step, parent: ident}, _label(ours))
         if name == "runbooks":
             self._compare_traits(ident, before, ours)
 
@@ -394,15 +411,10 @@ class Export:
                 self.report.add(MoveFinding(LOSS, "runbook", "traits", text), _label(ours))
             return
         for trait in sorted(old - new):
-            self._change_list(table.name, {parent: ident, "trait": trait}, None)
+            self._change(table, {parent: ident, "trait": trait}, None, _label(ours))
         for trait in sorted(new - old):
             row = reversal.new_row(table, {"trait": trait}, self.move)
-            self._change_list(table.name, {}, {**row, parent: ident})
-
-    def _change_list(self, name: str, key: Json, values: Json | None) -> None:
-        self.changes.append(RowChange(name, key, values))
-        self.report.count(name, ADDED if values is not None else REMOVED)
-        self.secrets += bool(values and values.get("args"))
+            self._change(table, {}, {**row, parent: ident}, _label(ours))
 
     def _compare_allocations(self, here: Connection) -> None:
         part = _part("allocations")
@@ -410,7 +422,8 @@ class Export:
         every = self._ids_there("allocations")
         for theirs, translated in self._again.allocation_rows():
             self._mark("allocations", theirs.values, _label(translated))
-            self._compare_row(part, theirs.values, found.get(translated["uuid"]))
+            if translated["uuid"] not in self._not_taken:
+                self._compare_row(part, theirs.values, found.get(translated["uuid"]))
         for row in sorted(found.values(), key=lambda one: int(one["id"])):
             known = self._id_of("allocations", row)
             if known and row["uuid"] not in every:
@@ -457,33 +470,33 @@ class Export:
 
     def _check_changes(self) -> None:
         used = {column: frozenset(names) for column, names in self._used.items()}
+        uuids = {ident: uuid for uuid, ident in {**self._kept, **self._new}.items()}
         for change in self.changes:
             if change.table != "nodes" or change.values is None:
                 continue
-            who = self._named(change)
+            who = self._names[uuids[(change.key or change.values)["id"]]]
             for column, name in reversal.unknown_names(change.values, used, self._there.head):
                 text = f"Ironic {self.release} does not have {name}"
                 self._refuse("nodes", column, text, who, "Change the node first.")
-        if self._there.database.kind == "mysql" and any(
-            one.values is not None and "name" in one.values for one in self.changes
-        ):
-            there = {
-                name: {
-                    row.values["id"]: row.values["name"]
-                    for row in self._there.rows(name, columns=("id", "name"))
-                    if row.values["name"] is not None
-                }
-                for name in _NAMED
-            }
-            for table, name, other in reversal.doubled_names(self.changes, there):
-                text = f"equals {other} there, where case does not matter"
-                self._refuse(table, "name", text, name, "Rename one of both.")
+        self._check_doubled()
 
-    def _named(self, change: RowChange) -> str:
-        ident = (change.key or change.values or {})["id"]
-        uuids = {one: uuid for uuid, one in {**self._kept, **self._new}.items()}
-        uuid = uuids.get(ident, str(ident))
-        return self._names.get(uuid, uuid)
+    def _check_doubled(self) -> None:
+        """Refuse values that two rows there would have."""
+        there: dict[str, dict[int, Json]] = {}
+        for change in self.changes:
+            wanted = reversal.UNIQUE.get(change.table, ())
+            if change.table not in there and any(
+                {*one} & {*(change.values or ())} for one in wanted
+            ):
+                columns = reversal.unique_columns(change.table)
+                found = self._there.rows(change.table, columns=columns)
+                there[change.table] = {row.values["id"]: row.values for row in found}
+        fold = self._there.database.kind == "mysql"
+        for one in reversal.doubled_values(self.changes, there, fold=fold):
+            text = f"another one there has this {one.column}"
+            if one.new != one.other:
+                text = f"equals {one.other} there, where case does not matter"
+            self._refuse(one.table, one.column, text, one.new, "Change one of both.")
 
     def _name_rest(self, here: Connection) -> None:
         """Name what Ironic has no place for."""

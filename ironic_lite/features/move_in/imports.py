@@ -410,6 +410,8 @@ class Import:
                 self.report.extend(faults, label)
                 self.report.extend(checks.allocation_findings(row.values), label)
                 self.refuses |= bool(faults) and not self._asked.leave_out
+                if faults:
+                    self._not_taken.add(ours["uuid"])
                 if faults or here.has(ours):
                     self._skipped.add(ours["uuid"])
             if ours["uuid"] in self._skipped:

@@ -204,45 +204,81 @@ def stored(table: str, column: str, value: Any) -> Any:
     return json.dumps(value)
 
 
-def doubled_names(
-    changes: Iterable[RowChange], there: Mapping[str, Mapping[int, str]]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield table, new name and the other one of names that differ in case alone.
+UNIQUE: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    **dict.fromkeys(("chassis", "inspection_rules"), (("uuid",),)),
+    **dict.fromkeys(("allocations", "deploy_templates", "runbooks"), (("uuid",), ("name",))),
+    **dict.fromkeys(("portgroups", "ports"), (("uuid",), ("name",), ("address",))),
+    "nodes": (("uuid",), ("name",), ("instance_uuid",)),
+    "volume_connectors": (("uuid",), ("type", "connector_id")),
+    "volume_targets": (("uuid",), ("node_id", "boot_index")),
+}
+"""Columns there whose values together belong to one row."""
 
-    :param there: names by table and id, before the changes.
+
+def unique_columns(table: str) -> tuple[str, ...]:
+    """Return the columns that `doubled_values` needs, the id first."""
+    known = {one.name for one in TABLES[table].columns}
+    found = ("id", "node_id", *(name for columns in UNIQUE[table] for name in columns))
+    return tuple(name for name in dict.fromkeys(found) if name in known)
+
+
+class DoubledValue(NamedTuple):
+    """A value that two rows there would have."""
+
+    table: str
+    column: str
+    new: str
+    other: str
+
+
+def doubled_values(
+    changes: Iterable[RowChange], there: Mapping[str, Mapping[int, Json]], *, fold: bool
+) -> Iterator[DoubledValue]:
+    """Yield the values that changes would write beside equal ones.
+
+    :param there: rows with `unique_columns` by table and id, before the changes.
+    :param fold: the database there takes texts as equal that differ in case alone.
     """
-    found = {table: dict(names) for table, names in there.items()}
-    new: list[tuple[str, int, str]] = []
-    for change in changes:
-        names = found.get(change.table)
-        if names is None:
-            continue
-        if change.values is None:
-            names.pop(change.key.get("id", 0), None)
-        elif "name" in change.values:
-            ident = int(change.key.get("id") or change.values.get("id") or -1 - len(new))
-            names.pop(ident, None)
-            if change.values["name"] is not None:
-                names[ident] = str(change.values["name"])
-                new.append((change.table, ident, names[ident]))
-    for table, ident, name in new:
-        for other, text in found[table].items():
-            if other != ident and text.casefold() == name.casefold():
-                yield table, name, text
-                break
+    found = {table: dict(rows) for table, rows in there.items()}
+    written, removed = set(), set()
+    for number, one in enumerate(changes):
+        rows = found.get(one.table, {})
+        ident = one.key.get("id", -1 - number)
+        if one.values is not None:
+            rows[ident] = {**rows.get(ident, {}), **one.values}
+            written.add((one.table, ident))
+        else:
+            rows.pop(ident, None)
+            removed.update([ident] if one.table == "nodes" else [])
+    for table, rows in found.items():
+        for columns in UNIQUE[table]:
+            known: dict[tuple[Any, ...], int] = {}
+            for ident, row in rows.items():
+                values = tuple(_folded(row.get(name), fold) for name in columns)
+                if None in values or (row.get("node_id") in removed and table != "allocations"):
+                    continue
+                other = known.setdefault(values, ident)
+                if other != ident and {(table, ident), (table, other)} & written:
+                    new, old = (ident, other) if (table, ident) in written else (other, ident)
+                    name = columns[-1]
+                    yield DoubledValue(table, name, str(rows[new][name]), str(rows[old][name]))
+
+
+def _folded(value: object, fold: bool) -> object:
+    return value.casefold() if fold and isinstance(value, str) else value
 
 
 # The order of writing.
 
 _RELEASED: Mapping[str, tuple[str, ...]] = {
     "nodes": ("name", "instance_uuid", "allocation_id", "chassis_id"),
-    "ports": ("name", "address", "portgroup_id"),
-    "portgroups": ("name", "address"),
+    "ports": ("node_id", "name", "address", "portgroup_id"),
+    "portgroups": ("node_id", "name", "address"),
     "allocations": ("name", "node_id"),
     "deploy_templates": ("name",),
     "runbooks": ("name",),
-    "volume_connectors": ("connector_id",),
-    "volume_targets": ("boot_index",),
+    "volume_connectors": ("node_id", "connector_id"),
+    "volume_targets": ("node_id", "boot_index"),
 }
 """Columns whose old values keep others from a place, or from being removed."""
 _ORDER = {name: place for place, name in enumerate(TABLES)}

@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+import orjson
+
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import fields, states
@@ -101,6 +103,16 @@ class Move(NamedTuple):
     resolve: Resolve = lambda _driver, names, _mapped: names
     portgroup_mode: str = "active-backup"
     end: bool = False
+
+
+def equal(one: object, other: object) -> bool:
+    """Compare JSON values, of which True is not 1."""
+    return one == other and text_of(one) == text_of(other)
+
+
+def text_of(value: object) -> bytes:
+    """Return an equal text for equal JSON values."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 # Rules of columns.
@@ -320,11 +332,19 @@ PORT_NOTES = _some_keys("internal_info", lambda key: key not in RAMDISK_PORTS)
 
 
 def _instance_here(value: Json | None, _row: JsonView, _move: Move) -> Json:
-    hashed = "hashed_rescue_password" in (value or {})
-    return {k: v for k, v in (value or {}).items() if not (hashed and k == "rescue_password")}
+    hashed = _HASH in (value or {})
+    return {k: v for k, v in (value or {}).items() if not (hashed and k == _RESCUE)}
 
 
-INSTANCE = ColumnRule(_instance_here)
+def _instance_there(value: Json | None, _row: JsonView, theirs: JsonView, _move: Move) -> Json:
+    held, here = theirs.get("instance_info") or {}, value or {}
+    if _RESCUE in held and _HASH in held and held[_HASH] == here.get(_HASH):
+        return {_RESCUE: held[_RESCUE], **here}
+    return here
+
+
+_HASH, _RESCUE = "hashed_rescue_password", "rescue_password"
+INSTANCE = ColumnRule(_instance_here, _instance_there)
 
 
 # The login at a BMC, of types that Ironic has removed.
@@ -370,19 +390,26 @@ def _path_of(value: Any, paths: Iterable[tuple[str, str]]) -> Any:
 
 
 def _driver_info_there(value: Json | None, _row: JsonView, theirs: JsonView, move: Move) -> Json:
-    keys = {new: old for old, new in _login_keys(theirs, move).items()}
-    held = theirs.get("driver_info") or {}
-    if "ca_file" in held and keys:
-        keys[f"{_REDFISH}_verify_ca"] = "ca_file"
-    back = [(new, old) for old, new in move.maps.paths]
+    """Keep each value there whose value here is as the import has made it."""
+    keys, held, here = _login_keys(theirs, move), theirs.get("driver_info") or {}, value or {}
+    before = _driver_info_here(held, theirs, move) if held else {}
+    old_keys = {new: old for old, new in keys.items()}
     found = {
-        keys.get(key, key): one if masking.secret(key) else _path_of(one, back)
-        for key, one in (value or {}).items()
+        old: one if equal(before[new], here[new]) else _back(old, new, here[new], held, move)
+        for old, one in held.items()
+        if (new := keys.get(old, old)) in here
     }
-    address = next((old for new, old in keys.items() if new == f"{_REDFISH}_address"), None)
-    if address in found and held.get(address) == str(found[address]).removeprefix(_HTTPS):
-        found[address] = held[address]
-    return found
+    more = {old_keys.get(new, new): new for new in here.keys() - before.keys()}
+    return found | {old: _back(old, new, here[new], held, move) for old, new in more.items()}
+
+
+def _back(old: str, new: str, value: Any, held: JsonView, move: Move) -> Any:
+    """Return the value there of a key that was changed here."""
+    plain = old != new and "://" not in str(held.get(old))
+    if new == f"{_REDFISH}_address" and plain and isinstance(value, str):
+        value = value.removeprefix(_HTTPS)
+    paths = () if masking.secret(new) else ((here, there) for there, here in move.maps.paths)
+    return _path_of(value, paths)
 
 
 DRIVER_INFO = ColumnRule(_driver_info_here, _driver_info_there)
@@ -482,8 +509,18 @@ def _changed_condition(condition: Json, change: Callable[[str], str]) -> Json:
     return condition
 
 
+def _conditions_there(value: object, _row: JsonView, theirs: JsonView, _move: Move) -> Any:
+    """Keep each condition there that is here as the import has made it."""
+    held = theirs.get("conditions") or []
+    made = [text_of(one) for one in _with_expressions(held, expression_here)]
+    known = dict(zip(made, held, strict=True))
+    back = _with_expressions(value, expression_there)
+    if not isinstance(value, list):
+        return back
+    return [known.get(text_of(here), one) for here, one in zip(value, back, strict=True)]
+
+
 CONDITIONS = ColumnRule(
-    lambda value, _row, _move: _with_expressions(value, expression_here),
-    lambda value, _row, _theirs, _move: _with_expressions(value, expression_there),
+    lambda value, _row, _move: _with_expressions(value, expression_here), _conditions_there
 )
 MODE = ColumnRule(lambda value, _row, move: value or move.portgroup_mode)

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-import orjson
-
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import fields, history
 from ironic_lite.features.move_in import rules
@@ -508,14 +506,6 @@ def changes(table: IronicTable, theirs: JsonView, ours: JsonView, move: rules.Mo
     return {
         name: value
         for name, value in after.items()
-        if not _same(value, theirs[name]) and not (name in before and _same(value, before[name]))
+        if not rules.equal(value, theirs[name])
+        and not (name in before and rules.equal(value, before[name]))
     }
-
-
-def _same(one: object, other: object) -> bool:
-    """Compare values, of which True is not 1."""
-    return one == other and _text(one) == _text(other)
-
-
-def _text(value: object) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
