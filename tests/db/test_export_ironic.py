@@ -431,6 +431,48 @@ def test_refusals_leave_ironics_database_as_it_was(
     assert digest(path) == before
 
 
+_STEP_THERE = "deploy_template_id = 1 AND interface = 'bios'"
+_BOOK = _patch("/v1/runbooks/CUSTOM_RB", extra={"a": 1})
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (
+            f"UPDATE deploy_template_steps SET priority = 9, updated_at = '2030-01-01' "
+            f"WHERE {_STEP_THERE}",
+            *(CHANGES[10], "updated_at of deploy_template_steps is 2030-01-01"),
+        ),
+        (
+            f"DELETE FROM deploy_template_steps WHERE {_STEP_THERE}",
+            *(CHANGES[10], "count of deploy_template_steps is 1, and was 2"),
+        ),
+        (
+            "UPDATE runbook_steps SET id = 7",
+            *([_BOOK], "id of runbook_steps is 7, and was 1"),
+        ),
+        (
+            "INSERT INTO runbook_traits (runbook_id, trait) VALUES (1, 'CUSTOM_X')",
+            *([_BOOK], "count of runbook_traits is 3, and was 2"),
+        ),
+    ],
+)
+def test_parts_that_ironic_has_changed_are_not_overwritten(
+    case: tuple[str, Any, str], sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    statement, change_here, said = case
+    path = dump(tmp_path)
+    imported(sqlite_database, f"sqlite:///{path}", known)
+    with contextlib.closing(sqlite3.connect(path)) as there:
+        there.execute(statement)
+        there.commit()
+    change(sqlite_database, [change_here])
+    before = digest(path)
+    (told,) = findings(exported(sqlite_database, f"sqlite:///{path}"), "refused")
+    assert said in told
+    assert digest(path) == before
+
+
 def test_what_mariadb_cannot_have_is_refused(
     open_empty: Open, known: Any, tmp_path: pathlib.Path
 ) -> None:

@@ -192,7 +192,7 @@ def load(path: pathlib.Path, url: str) -> None:
     """Copy a recorded database to a server, with columns as Ironic has them there."""
     head = rules.HEADS[-1]
     metadata = sa.MetaData()
-    engine = database_servers.transactional(session.open_database(url))
+    engine = database_servers.transactional(session.open_database(url, idle_timeout=0))
     with contextlib.closing(sqlite3.connect(path)) as read, engine.begin() as conn:
         for table in tables.TABLES.values():
             columns = [

@@ -346,7 +346,6 @@ def test_tables_that_the_head_lacks_are_left_alone() -> None:
         ("volume_targets", "boot_index", -3),
         ("volume_connectors", "connector_id", "moved-3"),
         ("ports", "address", None),
-        ("ports", "node_id", None),
     ],
 )
 def test_old_values_are_released_first(table: str, column: str, free: object) -> None:

@@ -465,8 +465,10 @@ class Export:
 
         Rows of no node are shared with other imports, whose export may have written them.
         """
-        found = (name, *(one.name for one in tables.parts(name)))
-        return name not in SHARED or any(one in self.report.counts for one in found)
+        whole = TABLES[name].whole
+        whole = name if whole in (None, "nodes") else whole
+        found = (whole, *(one.name for one in tables.parts(str(whole))))
+        return whole not in SHARED or any(one in self.report.counts for one in found)
 
     def _check_changes(self) -> None:
         used = {column: frozenset(names) for column, names in self._used.items()}

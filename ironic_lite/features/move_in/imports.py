@@ -334,6 +334,7 @@ class Import:
         found: dict[int, list[Json]] = {}
         for row in self._there.rows(table.name, order=("id", "trait")):
             whole = row.values[table.parent]
+            self.marks.add(table.name, row.values)
             if row.faults:
                 self._part_faults.setdefault((table.name, whole), {}).update(row.faults)
             part = tables.translate(table, row.values, self.move)
@@ -437,8 +438,9 @@ class Import:
         )
         for name, listed in self._shared.items():
             self._write(conn, TABLES[name], listed)
-            for row in self._there.rows(name, columns=None):
-                self.marks.add(name, row.values)
+            for table in (TABLES[name], *tables.parts(name)):
+                for row in self._there.rows(table.name):
+                    self.marks.add(table.name, row.values)
         told: list[Json] = []
         self._write(conn, TABLES["nodes"], self._new_nodes(told))
         copy.write_rows(conn, models.holds, map(self._hold, told))

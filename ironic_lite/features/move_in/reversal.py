@@ -272,13 +272,13 @@ def _folded(value: object, fold: bool) -> object:
 
 _RELEASED: Mapping[str, tuple[str, ...]] = {
     "nodes": ("name", "instance_uuid", "allocation_id", "chassis_id"),
-    "ports": ("node_id", "name", "address", "portgroup_id"),
-    "portgroups": ("node_id", "name", "address"),
+    "ports": ("name", "address", "portgroup_id"),
+    "portgroups": ("name", "address"),
     "allocations": ("name", "node_id"),
     "deploy_templates": ("name",),
     "runbooks": ("name",),
-    "volume_connectors": ("node_id", "connector_id"),
-    "volume_targets": ("node_id", "boot_index"),
+    "volume_connectors": ("connector_id",),
+    "volume_targets": ("boot_index",),
 }
 """Columns whose old values keep others from a place, or from being removed."""
 _ORDER = {name: place for place, name in enumerate(TABLES)}
