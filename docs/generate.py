@@ -23,7 +23,7 @@ import requirements
 from ironic_lite import errors, features
 from ironic_lite.api import policy
 from ironic_lite.cmd.entry import AGREED, OF_CONDUCTOR
-from ironic_lite.core import options, threads
+from ironic_lite.core import deprecations, options, threads
 from ironic_lite.domain import activities, fields, notifications, recovery, states, steps, verbs
 from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
 from ironic_lite.domain.states import Kind, State
@@ -273,6 +273,12 @@ def error_table() -> str:
     return table(("Code", "Status", "Retryable", "Text"), rows)
 
 
+def deprecation_table() -> str:
+    """Return what a later major release removes."""
+    rows = ((row.what, row.since, row.gone, row.instead) for row in deprecations.TABLE)
+    return table(("What", "Since", "Removed in", "Instead"), rows)
+
+
 def fence_table() -> str:
     """Return the modules that may import each restricted library."""
     return table(("Library or package", "Imported by", "Contract"), contracts.fences())
@@ -407,6 +413,7 @@ PAGES: Mapping[str, Parts] = {
         "agreed-options": functools.partial(option_list, AGREED),
     },
     "errors.rst": {"errors": error_table},
+    "upgrading.rst": {"deprecations": deprecation_table},
     "watching.rst": {"kinds": kind_list},
     "doctor.rst": {
         f"{name}-checks": functools.partial(check_table, f"ironic_lite.{module}", *table_name)

@@ -427,12 +427,20 @@ def find_pin(subject: MachineSubject) -> Iterator[Verdict]:
         yield passed(f"{pin} is pinned while conductors are upgraded")
 
 
+def find_deprecated(subject: MachineSubject) -> Iterator[Verdict]:
+    """Find deprecated names of options in the configuration."""
+    conf: Any = subject.conf
+    found = config.deprecated(config.assigned_values(conf))
+    yield warning("; ".join(found), "") if found else passed("no deprecated option is set")
+
+
 UPGRADE_CHECKS: tuple[Check[MachineSubject], ...] = (
     # The other checks need the tables that the first one checks.
     Check("database schema", "The tables are of this release.", database.find_tables),
     Check("data migrations", "No row is of an older form.", _find_old_rows),
     Check("encryption keys", "All keys that values need are configured.", find_keys_in_use),
     Check("conductors", "All living conductors are of this release.", find_versions),
+    Check("deprecations", "No option is set by a deprecated name.", find_deprecated),
     Check("pin_release_version", "A pin is removed after the upgrade.", find_pin),
 )
 _WORDS = {Status.OK: "Success", Status.WARNING: "Warning", Status.FAILED: "Failure"}

@@ -24,7 +24,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from ironic_lite import errors
-from ironic_lite.core import context, log_lines, options
+from ironic_lite.core import context, deprecations, log_lines, options
 from ironic_lite.core.options import Configuration, Group, OptionVerdict
 
 # Options as files and the environment write them: misspelt names, and names of Ironic.
@@ -264,6 +264,12 @@ def _known_names(conf: cfg.ConfigOpts, group: str) -> set[str]:
 # -- options without effect ------------------------------------------------------------------
 
 
+def deprecated(assigned: Iterable[Assigned]) -> list[str]:
+    """Return a line for each deprecated name of an option that is set."""
+    rows = (deprecations.find("[{}]{}".format(*one.key)) for one in assigned)
+    return sorted({str(row) for row in rows if row})
+
+
 def doubts(conf: cfg.ConfigOpts, judged: Sequence[Judgement]) -> Iterator[str]:
     """Yield lines on what is set and has no effect: one for all options of Ironic."""
     ignored = [one for one in judged if one.verdict is OptionVerdict.IGNORED]
@@ -428,10 +434,6 @@ _LOG_MODE = 0o640
 """Mode of a new log file, which names users and machines."""
 
 
-_DEPRECATED = frozenset({"clean_nodes"})
-"""Old names that are logged when they are used (S1.10); ``automated_clean`` is Ironic's own."""
-
-
 class ConfigError(errors.Error):
     """The configuration cannot be used. A main prints it as one line and exits with status 2."""
 
@@ -505,7 +507,7 @@ def load(
     if not create:
         log_lines.log_to_stderr(conf, prog)
     _start_logging(conf, prog)
-    for text in doubts(conf, judged):
+    for text in (*doubts(conf, judged), *deprecated(found)):
         LOG.warning("%s", text)
     _warn_of_rotation(conf)
     warn(conf, prog)
@@ -527,7 +529,7 @@ def _read_sources(
 
 def _load_files(conf: cfg.ConfigOpts, prog: str, argv: Sequence[str], **how: Any) -> None:
     """Read what the command line names. Raises as `load`."""
-    # Ironic's names of our options are as good as ours, but for those of `_DEPRECATED`.
+    # Ironic's names of our options are as good as ours; `deprecated` reports those that are not.
     logging.getLogger("oslo_config.cfg").addFilter(_is_worth_a_line)
     try:
         conf(list(argv), prog=prog, **how)
@@ -548,9 +550,7 @@ def _refuse(fault: str | None) -> None:
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
     """Return whether a log line of oslo.config is about more than an accepted old name."""
-    if "%(dep_option)s" not in str(record.msg):
-        return True
-    return isinstance(record.args, dict) and record.args.get("dep_option") in _DEPRECATED
+    return "%(dep_option)s" not in str(record.msg)
 
 
 def _not_text(prog: str, argv: Sequence[str]) -> str:

@@ -257,6 +257,18 @@ def test_a_pin_that_is_left_over_is_told(sqlite_database: Database, check: Check
     assert (code, "remove the pin" in lines[-1]) == (1, True)
 
 
+def test_a_deprecated_name_of_an_option_is_a_warning(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OS_CONDUCTOR__CLEAN_NODES", "true")
+    code, lines = check()
+    assert (code, lines[-2]) == (
+        1,
+        "Warning  deprecations: [conductor]clean_nodes is deprecated since 1.0 and goes in 2.0: "
+        "use [conductor]automated_clean_enable",
+    )
+
+
 def test_rows_that_are_left_are_told(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     change = migrate.DataMigration("capitals", "0999", lambda _: 3, lambda *_: 0)
     monkeypatch.setattr(migrate, "DATA_MIGRATIONS", (change,))

@@ -21,6 +21,7 @@ from ironic_lite.api.openapi.answers import ROUTES
 from ironic_lite.api.openapi.parts import Schemas
 from ironic_lite.api.resources import preferred, queries, views
 from ironic_lite.api.validation import shapes
+from ironic_lite.core import deprecations
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import fields, versions
 
@@ -180,6 +181,8 @@ def _describe_operation(
         found["x-since"] = f"1.{route.since}"
     if rule is not None:
         found["x-policy"] = rule.name
+    if deprecations.find(f"{route.method} /v1{route.path}"):
+        found["deprecated"] = True
     body = _body_schema(route, schemas)
     if body is not None:
         # A body without required keys may be left out.
