@@ -68,11 +68,15 @@ from ironic_lite.drivers.contract.task import Agent, Cards, Task
 from ironic_lite.drivers.settings import DriverField
 from ironic_lite.records import Node, Port, Portgroup, StoredStep
 
+CONTRACT = "1.0"
+"""Version of these names: a minor one adds names, and methods that have a default body."""
+
 __all__ = [
     "BASES",
     "BIOS",
     "BOOT_MODES",
     "COMPONENTS",
+    "CONTRACT",
     "DONE",
     "IMAGE_SCHEMES",
     "INDICATOR_STATES",
