@@ -20,6 +20,8 @@ RUN ?= $(MAKE) test
 NODES ?=
 SCENARIO ?= default
 DATABASE ?= sqlite
+# Libraries of packaging/locks; empty for the newest ones that setup.cfg allows.
+LOCK ?= yes
 # Further arguments of pytest, of the demo or of the benchmarks.
 ARGS ?=
 
@@ -30,13 +32,13 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare move-in tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke site bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
+.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare move-in lock audit lowest tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke site bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): setup.cfg pyproject.toml cli/setup.cfg scripts/venv.sh
-	PYTHON="$(PYTHON)" scripts/venv.sh $(VENV) $(EXTRAS)
+$(STAMP): setup.cfg pyproject.toml cli/setup.cfg scripts/venv.sh packaging/locks/build.txt packaging/locks/test.txt
+	PYTHON="$(PYTHON)" LOCK="$(LOCK)" scripts/venv.sh $(VENV) $(EXTRAS)
 	@touch $@
 
 venv: $(STAMP) ## create the virtual environment in .venv
@@ -56,10 +58,10 @@ test proofs: $(STAMP)
 	@scripts/agent.sh $(VENV)-agent || echo "the tests with a real ramdisk agent are skipped" >&2
 	$(VENV)/bin/pytest -n $(WORKERS) --dist loadgroup --part $(PART) $(ARGS)
 
-quick: $(STAMP) ## run the tests that start no server: unit, spec, API and lint, on SQLite
+quick: $(STAMP) ## run the tests that start no server: unit, spec, API, compat and lint, on SQLite
 	$(VENV)/bin/pytest -q -n $(WORKERS) -k "not mysql and not postgresql" \
 		--ignore tests/api/test_openapi.py --ignore tests/api/test_rights.py $(ARGS) \
-		tests/unit tests/spec tests/api tests/lint
+		tests/unit tests/spec tests/api tests/compat tests/lint
 
 evidence-wheel: $(STAMP) ## build the hardware manager that reports erasures, for ramdisks: dist/evidence/*.whl
 	rm -rf build/evidence
@@ -107,6 +109,25 @@ $(VENV)-tempest/.installed: $(STAMP)
 
 tempest: $(VENV)-tempest/.installed ## run the API tests of ironic-tempest-plugin in .venv-tempest; ARGS names modules
 	$(VENV)/bin/python -W ignore -m tests.tempest $(VENV)-tempest $(ARGS)
+
+$(VENV)-lock/.installed: $(STAMP)
+	$(VENV)/bin/python -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check "uv >= 0.9, < 1" "pip-audit >= 2.9, < 3"
+	@touch $@
+
+lock: $(VENV)-lock/.installed ## pin the newest libraries that setup.cfg allows, a week old at least, then make quick
+	$(VENV)/bin/python scripts/locks.py write $(VENV)-lock/bin/uv
+	$(MAKE) quick
+
+audit: $(VENV)-lock/.installed ## ask an advisory service about packaging/locks/runtime.txt; exit 3 without an answer
+	@$(VENV)/bin/python scripts/locks.py audit $(VENV)-lock/bin/pip-audit
+
+lowest: $(VENV)-lock/.installed ## test the oldest libraries that setup.cfg allows, in .venv-lowest (8 minutes)
+	$(VENV)/bin/python -m venv --clear $(VENV)-lowest
+	$(VENV)/bin/python scripts/locks.py lowest $(VENV)-lock/bin/uv $(VENV)-lowest/bin/python
+	$(VENV)-lowest/bin/pytest -q -n $(WORKERS) -k "not mysql and not postgresql" \
+		--ignore tests/api/test_openapi.py --ignore tests/api/test_rights.py $(ARGS) \
+		tests/unit tests/spec tests/api tests/db tests/acceptance/test_processes.py
 
 outage: $(STAMP) ## kill PostgreSQL and MariaDB during runs, for longer than leases last
 	$(VENV)/bin/pytest tests/chaos/killed_database.py $(ARGS)

@@ -205,13 +205,13 @@ def test_the_wheel_carries_code_migrations_sample_and_unit_files(
 def test_source_distribution_has_pages_examples_and_the_builder_of_ramdisks(
     elsewhere: pathlib.Path,
 ) -> None:
-    folders = (*SOURCES, "docs", "scripts")
+    folders = (*SOURCES, "docs", "packaging", "scripts")
     built = build(elsewhere, "sdist", folders)
     with tarfile.open(built) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {
         str(path.relative_to(ROOT))
-        for folder in ("docs", "etc", "scripts")
+        for folder in ("docs", "etc", "packaging", "scripts")
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and ".egg-info" not in str(path)
     }

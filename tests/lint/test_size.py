@@ -16,9 +16,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
     "ironic_lite.api": (13_570, 59),
     "ironic_lite.checks": (1_315, 8),
-    "ironic_lite.cmd": (1_960, 10),
+    "ironic_lite.cmd": (1_965, 10),
     "ironic_lite.conductor": (9_315, 54),
-    "ironic_lite.core": (4_880, 24),
+    "ironic_lite.core": (4_900, 25),
     "ironic_lite.db": (5_845, 36),
     "ironic_lite.domain": (6_075, 35),
     "ironic_lite.drivers": (14_655, 67),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 73_965, "tokens": 649_400, "files": 380, "small": 65, "single": 63}
+ALL = {"lines": 74_000, "tokens": 649_700, "files": 381, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 
