@@ -10,19 +10,20 @@ import pathlib
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from ironic_lite import errors
 from ironic_lite.core import clock, config
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import conductors, events, holds
 from ironic_lite.db.tables import models
-from ironic_lite.domain import history
+from ironic_lite.domain import fields, history
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.move_in.ironics import VERSIONS
 from tests.move_in.source import SECRETS
@@ -35,6 +36,7 @@ checks = pytest.importorskip("ironic_lite.features.move_in.checks")
 rules = pytest.importorskip("ironic_lite.features.move_in.rules")
 sources = pytest.importorskip("ironic_lite.features.move_in.source")
 tables = pytest.importorskip("ironic_lite.features.move_in.tables")
+dbsync = pytest.importorskip("ironic_lite.features.move_in.dbsync")
 
 KEY = "pJfbVZ7gJ4e0CnnhbZ8Gx0lM5sHC8Zx9VtNTLe4zTqU="
 DUMPS = pathlib.Path(__file__).parents[1] / "move_in/dumps"
@@ -48,6 +50,7 @@ INTERFACES = {
     **{"vendor": "fake,redfish,ipmitool,no-vendor", "network": "noop", "storage": "noop"},
 }
 TYPES = "fake-hardware,redfish,ipmi"
+_FOLDERS = checks.KnownFolders(("/var/lib/ironic",), "/etc/ironic-lite/ca")
 Open = Callable[..., Database]
 Urls = Callable[[str], str]
 
@@ -84,9 +87,8 @@ def opened(target: Database, url: str) -> Iterator[Any]:
 def imported(target: Database, url: str, known: Any, **asked: Any) -> Any:
     """Import a database; the import is refused or written."""
     request = imports.ImportRequest(**asked)
-    folders = checks.KnownFolders(("/var/lib/ironic",), "/etc/ironic-lite/ca")
     with opened(target, url) as snapshot:
-        made = imports.Import(snapshot, request, known, checks.NodeChecks(folders))
+        made = imports.Import(snapshot, request, known, checks.NodeChecks(_FOLDERS))
         imports.perform(target, made, check=request.check)
     return made
 
@@ -359,6 +361,137 @@ def test_maps_take_what_would_be_refused(
     assert "--map boot:odd: no node there has this name" in told
 
 
+_LATE = (
+    "UPDATE ports SET name = 'x' || hex(zeroblob(200)) WHERE id = 28",  # of the last node
+    "UPDATE nodes SET parent_node = (SELECT uuid FROM nodes WHERE id = 14) WHERE id = 13",
+    "UPDATE allocations SET node_id = 14 WHERE id = 1",
+    "UPDATE nodes SET allocation_id = 1 WHERE id = 14",
+)
+"""A node is refused by a port, so that another one has no parent."""
+
+
+def test_nodes_that_are_refused_late_are_counted_with_all_their_rows(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    url = f"sqlite:///{dump(tmp_path, NEWEST, *_LATE)}"
+    refused = imported(sqlite_database, url, known).report
+    assert refused.counts["nodes"] == {"read": 14, "written": 12, "refused": 2}
+    for name, found in refused.counts.items():
+        one = dict.fromkeys(("written", "refused", "left_out"), 0) | found
+        assert one["read"] == one["written"] + one["refused"] + one["left_out"], name
+        assert one["left_out"] == int(name == "node_tags"), name
+    assert (refused.counts["ports"]["refused"], refused.counts["allocations"]["refused"]) == (4, 1)
+    checked = imported(sqlite_database, url, known, leave_out=True, check=True).report
+    done = imported(sqlite_database, url, known, leave_out=True).report
+    assert checked.table_counts() == done.table_counts()
+    assert (checked.secrets, checked.documents(None)) == (done.secrets, done.documents(None))
+    assert done.counts["nodes"] == {"read": 14, "written": 12, "left_out": 2}
+    names = {row["name"] for row in found_rows(sqlite_database, models.allocations)}
+    assert names == {"too-large", "searching", "backfilled"}
+
+
+def test_check_that_is_repeated_finds_the_same(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    url = f"sqlite:///{dump(tmp_path, NEWEST, *_LATE)}"
+    request = imports.ImportRequest()
+    with opened(sqlite_database, url) as snapshot:
+        made = imports.Import(snapshot, request, known, checks.NodeChecks(_FOLDERS))
+        found = []
+        for _ in range(2):  # a transaction whose connection has died is tried again
+            sqlite_database.read(made.check)
+            found.append((made.report.table_counts(), made.report.secrets, made.left_out))
+    assert found[0] == found[1]
+
+
+def test_node_without_a_hardware_type_has_one_finding(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    url = f"sqlite:///{dump(tmp_path, NEWEST, 'UPDATE nodes SET driver = NULL WHERE id = 1')}"
+    made = imported(sqlite_database, url, known)
+    assert [one["text"] for one in made.report.documents() if one["kind"] == "refused"] == [
+        "has no hardware type"
+    ]
+
+
+def test_inspected_nodes_without_an_inventory_are_named(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    statement = "UPDATE nodes SET inspection_finished_at = created_at WHERE name < 'r7-06'"
+    url = f"sqlite:///{dump(tmp_path, NEWEST, statement)}"
+    made = imported(sqlite_database, url, known, check=True)
+    (found,) = (one for one in made.report.documents() if one["path"] == "inventory")
+    assert (found["kind"], found["names"]) == ("info", ["r7-01", "r7-05"])
+
+
+def test_mapped_paths_are_named_and_maps_that_fit_nothing(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    info = '{"redfish_verify_ca": "/etc/ironic/ca/a.pem", "redfish_password": "/etc/ironic/ca/b"}'
+    statement = f"UPDATE nodes SET driver_info = '{info}' WHERE id = 3"
+    url = f"sqlite:///{dump(tmp_path, NEWEST, statement)}"
+    paths = (("/etc/ironic/ca", "/etc/ironic-lite/ca"), ("/srv/a", "/srv/b"))
+    made = imported(sqlite_database, url, known, maps=rules.Maps({}, paths), check=True)
+    told = made.report.documents()
+    (found,) = (one for one in told if (one["kind"], one["resource"]) == ("mapped", "node"))
+    assert (found["path"], found["names"]) == ("driver_info/redfish_verify_ca", ["r7-03"])
+    assert found["text"] == "the path /etc/ironic/ca becomes /etc/ironic-lite/ca"
+    assert [one["text"] for one in told if one["resource"] == "import"] == [
+        "--map path:/srv/a: no path there begins so"
+    ]
+
+
+def test_lines_for_the_configuration_are_printed_whole(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    some = (
+        "UPDATE nodes SET driver = 'idrac' WHERE id = 1",
+        "UPDATE nodes SET console_interface = 'ipmitool-socat' WHERE driver = 'ipmi'",
+    )
+    url = f"sqlite:///{dump(tmp_path, NEWEST, *some)}"
+    lines = {
+        one["path"]: one["do"]
+        for one in imported(sqlite_database, url, known, check=True).report.documents()
+        if one["resource"] == "option"
+    }
+    assert lines["[DEFAULT]enabled_hardware_types"] == (
+        "Write: enabled_hardware_types = fake-hardware,idrac,ipmi,redfish"
+    )
+    assert lines["[DEFAULT]enabled_console_interfaces"] == (
+        "Write: enabled_console_interfaces = fake,ipmitool-socat,no-console"
+    )
+
+
+@pytest.mark.parametrize("kind", ["network", "storage", "deploy"])
+def test_mapped_hardware_type_replaces_no_network_storage_or_deploy_interface(
+    kind: str, known: Any
+) -> None:
+    place = fields.INTERFACE_KINDS.index(kind)
+    given = tuple("plug-in" if one == place else None for one in range(len(fields.INTERFACE_KINDS)))
+    judged = known.judge("redfish", given, True)
+    assert judged.interfaces[place] == "plug-in"
+    (found,) = (one for one in judged.findings if one.path == f"{kind}_interface")
+    assert (found.kind, found.text) == ("refused", f"{kind} interface plug-in is unknown here")
+
+
+def test_rules_that_are_not_taken_are_named_without_their_secrets(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    word = SECRETS["inspection_rules.actions"]
+    action = f'[{{"op": "set-attribute", "args": {{"path": 5, "value": "{word}"}}}}]'
+    some = (
+        f"UPDATE inspection_rules SET actions = '{action}' WHERE id = 1",
+        "UPDATE inspection_rules SET scope = 'rack-7' WHERE id = 2",
+    )
+    made = imported(sqlite_database, f"sqlite:///{dump(tmp_path, NEWEST, *some)}", known)
+    assert not made.refuses
+    assert made.report.counts["inspection_rules"] == {"read": 2, "left_out": 2}
+    assert found_rows(sqlite_database, models.inspection_rules) == []
+    (row,) = found_rows(sqlite_database, models.imports)
+    assert len(row["selection"]["not_taken"]) == 2
+    assert word not in json.dumps(made.report.documents(None))
+
+
 def test_second_import_names_the_first(
     database: Database, known: Any, tmp_path: pathlib.Path
 ) -> None:
@@ -382,6 +515,7 @@ def run(
     key: str = KEY,
     command: str = "import-ironic",
     more: str = "",
+    wrap: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of the program for a configured target."""
     settings = tmp_path / "target.conf"
@@ -392,7 +526,17 @@ def run(
         f"[database]\nconnection = {url}\nencryption_keys = {key}\n"
     )
     program = [str(service.SCRIPTS / "ironic-lite-dbsync"), "--config-file", str(settings)]
-    return prefork.run([*program, command, *words], env=service.environment(), timeout=120)
+    program += [command, *words]
+    if not wrap:
+        return prefork.run(program, env=service.environment(), timeout=120)
+    return subprocess.run(
+        [*wrap, *program],
+        env=service.environment(),
+        timeout=120,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def _digest(path: pathlib.Path) -> str:
@@ -443,7 +587,7 @@ _REFUSED: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
     ("head", (_REVISION.format("abc"),), (), "revision abc is of no Ironic release"),
     ("column", ("ALTER TABLE ports DROP COLUMN vendor",), (), "column ports.vendor of revision"),
     ("table", ("DROP TABLE runbook_traits",), (), "table runbook_traits of revision"),
-    ("no Ironic", ("DROP TABLE alembic_version",), (), "is not Ironic's database"),
+    ("no Ironic", ("DROP TABLE alembic_version",), (), "Name the one of [database]connection"),
     ("node", (), ("--nodes", "r7-99"), "Ironic has no node r7-99"),
     ("group", (), ("--group", "g"), "Ironic has no node in g"),
     ("conductor", ("UPDATE conductors SET online = 1",), (), "conductor c1 is up, or was killed"),
@@ -455,7 +599,12 @@ _REFUSED: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
     ("driver", ("UPDATE nodes SET driver = NULL",), (), "has no hardware type"),
     ("state", ("UPDATE nodes SET provision_state = 'odd'",), (), "provision state odd is unknown"),
     ("nul", ("UPDATE nodes SET description = 'a' || char(0)",), (), "has a NUL character"),
-    ("parent", ("UPDATE nodes SET parent_node = 'x'",), (), "its parent is not imported"),
+    (
+        "parent",
+        ("UPDATE nodes SET parent_node = 'x'",),
+        (),
+        "its parent x is neither imported nor here",
+    ),
     ("template", ("UPDATE deploy_templates SET extra = '['",), (), "extra (1): is no JSON"),
 ]
 
@@ -488,6 +637,55 @@ def test_stopped_conductors_are_believed(sqlite_database: Database, tmp_path: pa
     done = run(tmp_path, sqlite_database, *words, "--conductors-stopped")
     assert done.returncode == 1
     assert done.stdout.endswith("are here, and only looked at until their release.\n")
+
+
+@pytest.mark.parametrize("kind", database_servers.SERVERS)
+def test_conductors_that_start_during_the_second_look_are_seen(
+    kind: str, sqlite_database: Database, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path, NEWEST, "UPDATE conductors SET online = 1")
+    with (
+        database_servers.own_database(kind, "ironic") as url,
+        contextlib.closing(sources.open_database(sqlite_database, url, write=True)) as there,
+    ):
+        load(path, url)
+        request = imports.ImportRequest()
+        mapped = sources.table_of("conductors", rules.HEADS[-1])
+        row = {"hostname": "c2", "conductor_group": "", "online": True, "updated_at": clock.now()}
+
+        def start() -> None:
+            there.write(lambda conn: conn.execute(mapped.insert(), row))
+
+        look = dbsync.check_conductors
+        assert look(there, request, stopped=False, wait=lambda: None) == []  # it was killed
+        with pytest.raises(errors.Conflict, match="conductor c2 is up") as refusal:
+            look(there, request, stopped=False, wait=start)
+        assert "c1" not in str(refusal.value)
+
+
+def test_unexpected_error_is_one_line_without_its_text() -> None:
+    with pytest.raises(errors.Error) as raised, dbsync.nothing_written():
+        json.loads('"Panse').get(1)
+    said = str(raised.value)
+    assert said.startswith("Stopped by an unexpected JSONDecodeError in line ")
+    assert "Nothing was written. Please report this line" in said
+    assert "Panse" not in said
+
+
+def test_report_that_cannot_be_printed_undoes_nothing(
+    sqlite_database: Database, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path, NEWEST, "UPDATE nodes SET name = 'größer', driver = 'ilo' WHERE id = 1")
+    words = ("--from", f"sqlite:///{path}", "--leave-out")
+    ascii_only = ("env", "PYTHONIOENCODING=ascii")
+    checked = run(tmp_path, sqlite_database, *words, "--check", wrap=ascii_only)
+    assert (checked.returncode, checked.stderr) == (1, "")
+    assert r"gr\xf6\xdfer" in checked.stdout
+    no_space = ("sh", "-c", 'exec "$@" > /dev/full', "sh")
+    done = run(tmp_path, sqlite_database, *words, wrap=no_space)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["The report cannot be printed: No space left on device"]
+    assert len(found_rows(sqlite_database, models.imports)) == 1
 
 
 def test_our_own_database_is_no_source(

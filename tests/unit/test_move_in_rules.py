@@ -379,6 +379,30 @@ def test_logins_follow_a_mapped_hardware_type_both_ways() -> None:
     assert written == {"driver_info": {**info, "ilo_password": "new"}}
 
 
+@pytest.mark.parametrize(
+    ("more", "unread"),
+    [
+        ({"ilo_verify_ca": "/etc/a"}, ["ca_file"]),
+        ({"ilo_verify_ca": "/etc/a", "redfish_verify_ca": "/etc/b"}, ["ca_file", "ilo_verify_ca"]),
+        ({"redfish_verify_ca": "/etc/b"}, ["ca_file"]),
+        ({"redfish_address": "https://bmc"}, ["ilo_address"]),
+    ],
+)
+def test_key_that_another_one_would_overwrite_stays(more: Json, unread: list[str]) -> None:
+    move = mapped(driver={"ilo": "redfish"})
+    info = {"ilo_address": "10.0.0.1", "ca_file": "/etc/old", **more}
+    theirs = empty("nodes", driver="ilo", driver_info=info)
+    ours = tables.translate(tables.TABLES["nodes"], theirs, move)
+    assert rules.unread_keys(theirs, move) == unread
+    assert {key: ours["driver_info"][key] for key in unread} == {key: info[key] for key in unread}
+    read = {key: value for key, value in info.items() if key not in unread}
+    assert sorted(ours["driver_info"].values()) == sorted(
+        [info[key] for key in unread]
+        + [f"https://{one}" if key == "ilo_address" else one for key, one in read.items()]
+    )
+    assert tables.changes(tables.TABLES["nodes"], theirs, ours, move) == {}
+
+
 def test_paths_get_another_beginning_both_ways() -> None:
     move = mapped(("/etc/ironic/ca", "/etc/ironic-lite/ca"))
     info = {"redfish_verify_ca": "/etc/ironic/ca/a.pem", "deploy_iso": "file:///etc/ironic/ca/x"}

@@ -34,7 +34,11 @@ RESOURCES: Mapping[str, str] = {
     "runbook_traits": "trait",
 }
 """Names of the objects of a table there."""
-_IN_DRIVER_INFO = "driver_info/"
+
+NO_INVENTORY = MoveFinding(
+    *(INFO, "node", "inventory", "was inspected, but the database has no inventory of it"),
+    "Inspect it here after its release, if [inventory]data_backend is swift or none there.",
+)
 
 # Values that do not fit.
 
@@ -108,7 +112,8 @@ class SharedRows:
             taken, path = self._by_name.get(ours["name"]), "name"
         if taken is not None:
             text = f"another one with this {path} is here"
-            yield MoveFinding(REFUSED, self._resource, path, text, "Remove one of both.")
+            do = "Rename or delete one of both, or use --leave-out."
+            yield MoveFinding(REFUSED, self._resource, path, text, do)
 
 
 _UNIQUE: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -159,29 +164,38 @@ class NodeChecks:
             key = tuple(ours[one] for one in columns)
             if None not in key and key in taken:
                 text = f"one with this {' and '.join(columns)} is here{taken[key]}"
-                yield MoveFinding(REFUSED, RESOURCES[name], columns[0], text)
+                do = (
+                    "Choose other nodes (--nodes, --group), delete one of both, or use --leave-out."
+                )
+                yield MoveFinding(REFUSED, RESOURCES[name], columns[0], text, do)
                 return
 
     def of_node(self, theirs: JsonView, ours: JsonView, move: Move) -> Iterator[MoveFinding]:
         """Yield what there is to tell about a node."""
         yield from self._here("nodes", ours)
         if theirs["driver"] is None:
-            yield MoveFinding(REFUSED, "node", "driver", "has no hardware type")
+            do = "Set its driver there, or use --leave-out."
+            yield MoveFinding(REFUSED, "node", "driver", "has no hardware type", do)
         if ours["name"] in vocabulary.RESERVED:
             text = "its name is reserved here: clients find it by its UUID alone"
             yield MoveFinding(INFO, "node", "name", text)
         yield from self._about_paths(ours["driver_info"])
+        for key in rules.unread_keys(theirs, move):
+            text = "redfish does not read this key, and the node has another one with its meaning"
+            do = "Look which of both values is right."
+            yield MoveFinding(INFO, "node", f"{rules.IN_DRIVER_INFO}{key}", text, do)
         drive = (theirs["instance_info"] or {}).get("configdrive")
         if isinstance(drive, str) and drive.startswith(("http://", "https://")):
-            text = "its config drive is a URL, which must live as long as the instance"
+            text = "its config drive is a URL, which must answer as long as the instance exists"
             yield MoveFinding(INFO, "node", "instance_info/configdrive", text)
         for key in (theirs["driver_internal_info"] or {}).keys() - rules.KEPT_NOTES:
-            text = f"the note {key[:80]} is dropped"
+            text = f"the key {key[:80]} is dropped"
             yield MoveFinding(INFO, "node", "driver_internal_info", text)
         yield from _about_files(ours)
         if ours["provision_state"] != (theirs["provision_state"] or State.AVAILABLE):
-            text = f"its {theirs['provision_state']} has ended in {ours['provision_state']}"
-            do = "A ramdisk that runs stays. Look at the machine before the next verb."
+            before, after = theirs["provision_state"], ours["provision_state"]
+            text = f"its {before} is ended, so it is in {after} here"
+            do = "Its ramdisk may still run. Look at the machine before the next verb."
             yield MoveFinding(INFO, "node", "provision_state", text, do)
         group = f" of the group {ours['conductor_group']}" if ours["conductor_group"] else ""
         text = f"needs a conductor{group} with the hardware type {ours['driver']} here"
@@ -189,17 +203,17 @@ class NodeChecks:
 
     def _about_paths(self, info: JsonView) -> Iterator[MoveFinding]:
         for key, value in info.items():
-            path = f"{_IN_DRIVER_INFO}{key[:80]}"
+            path = f"{rules.IN_DRIVER_INFO}{key[:80]}"
             if not isinstance(value, str):
                 continue
             if value.startswith("file://") and not _is_below(value[7:], self._folders.files):
                 text = "a file outside of the folders whose files nodes may name"
-                do = "Add its folder to [conductor]file_url_allowed_paths, or use --map path."
+                do = "Use --map path:OLD=NEW, or set [conductor]file_url_allowed_paths."
                 yield MoveFinding(PATH, "node", path, text, do)
             named = key.endswith("_verify_ca") and value.startswith("/")
             if named and not _is_below(value, (self._folders.authorities,)):
                 text = f"a certificate outside of {self._folders.authorities}"
-                do = "Copy it there and use --map path, or set [redfish]ca_folder."
+                do = "Copy it there and use --map path:OLD=NEW, or set [redfish]ca_folder."
                 yield MoveFinding(PATH, "node", path, text, do)
 
     def motion(self, theirs: JsonView, move: Move) -> MoveFinding | None:
@@ -207,7 +221,8 @@ class NodeChecks:
         state, reserved = rules.state_of(theirs), theirs["reservation"]
         if state is None:
             text = f"its provision state {str(theirs['provision_state'])[:40]} is unknown here"
-            return MoveFinding(REFUSED, "node", "provision_state", text)
+            do = "Correct it there, or use --leave-out."
+            return MoveFinding(REFUSED, "node", "provision_state", text, do)
         if move.end or (state not in rules.UNFINISHED and not reserved):
             return None
         by = f", reserved by {reserved}" if reserved else ""
@@ -221,7 +236,7 @@ class NodeChecks:
         if name in ("ports", "portgroups"):
             for key in rules.RAMDISK_PORTS & (values["internal_info"] or {}).keys():
                 port = str((values["internal_info"] or {})[key])[:64]
-                text = f"the Neutron port {port} of a ramdisk stays there"
+                text = f"the Neutron port {port} of a ramdisk is not carried"
                 do = "Delete it in Neutron, unless its ramdisk runs."
                 yield MoveFinding(LOSS, RESOURCES[name], f"internal_info/{key}", text, do)
         if name == "bios_settings" and values["attribute_type"] == "Password" and values["value"]:

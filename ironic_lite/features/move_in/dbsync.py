@@ -10,7 +10,8 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+import traceback
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from ironic_lite import errors, membership
@@ -18,7 +19,7 @@ from ironic_lite.core import config
 from ironic_lite.core.json_types import Json
 from ironic_lite.core.options import Configuration
 from ironic_lite.db import copy
-from ironic_lite.db.engine import encryption, session
+from ironic_lite.db.engine import encryption, faults, session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import conductors
 from ironic_lite.db.tables import migrate
@@ -34,7 +35,7 @@ from ironic_lite.features.move_in import (
     source,
 )
 from ironic_lite.features.move_in.imports import Import, ImportRequest
-from ironic_lite.features.move_in.names import MAPPED_KINDS
+from ironic_lite.features.move_in.names import MAPPED_KINDS, PATH
 from ironic_lite.features.move_in.rules import DRIVER
 
 IMPORT, EXPORT = "import-ironic", "export-ironic"
@@ -48,7 +49,6 @@ _ABOUT_EXPORT = (
     "1: something has no place there; 2: refused, nothing was written"
 )
 LOST, STOPPED = 1, 2
-_PATH = "path"
 _HEARTBEATS = 60.0
 """Seconds between two looks at heartbeats: Ironic's are 10 s apart, unless configured otherwise."""
 _MODE = 0o600
@@ -82,7 +82,7 @@ def _add_import(parsers: Any) -> None:
         default=[],
         type=_read_map,
         metavar="KIND:OLD=NEW",
-        help=f"another name, of {DRIVER}, a kind of interface, or {_PATH}",
+        help=f"another name, of {DRIVER}, a kind of interface, or {PATH}",
     )
     made.add_argument("--end", action="store_true", help="end the work of nodes in motion")
     made.add_argument("--leave-out", action="store_true", help="leave out nodes that are refused")
@@ -121,10 +121,10 @@ def _add_common(made: Any) -> None:
 def _read_map(text: str) -> tuple[str, str, str]:
     kind, _, rest = text.partition(":")
     old, _, new = rest.partition("=")
-    if kind not in (*MAPPED_KINDS, _PATH) or not old or not new:
-        known = ", ".join((*MAPPED_KINDS, _PATH))
+    if kind not in (*MAPPED_KINDS, PATH) or not old or not new:
+        known = ", ".join((*MAPPED_KINDS, PATH))
         raise argparse.ArgumentTypeError(f"{text!r} is no KIND:OLD=NEW; kinds are {known}")
-    if kind != _PATH and not names.is_installed(kind, new):
+    if kind != PATH and not names.is_installed(kind, new):
         raise argparse.ArgumentTypeError(f"{text!r}: {new} is no {kind} of this service")
     return kind, old, new
 
@@ -147,9 +147,9 @@ def _read_nodes(text: str) -> tuple[str, ...]:
 def _maps(given: Sequence[tuple[str, str, str]]) -> rules.Maps:
     found: dict[str, dict[str, str]] = {}
     for kind, old, new in given:
-        if kind != _PATH:
+        if kind != PATH:
             found.setdefault(kind, {})[old] = new
-    return rules.Maps(found, tuple((old, new) for kind, old, new in given if kind == _PATH))
+    return rules.Maps(found, tuple((old, new) for kind, old, new in given if kind == PATH))
 
 
 def _request(conf: Any) -> ImportRequest:
@@ -193,18 +193,46 @@ def run(conf: Any, database: Database) -> int:
         tuple(conf.conductor.file_url_allowed_paths), conf.redfish.ca_folder
     )
     with contextlib.ExitStack() as opened:
-        patient = opened.enter_context(contextlib.closing(session.patient(database)))
-        there = source.open_database(patient, asked.source)
-        opened.callback(there.close)
-        warnings = _check_conductors(there, request, stopped=asked.conductors_stopped)
-        snapshot = opened.enter_context(source.open_snapshot(there))
-        made = Import(snapshot, request, known, checks.NodeChecks(folders), _progress())
+        with nothing_written():
+            patient = opened.enter_context(contextlib.closing(session.patient(database)))
+            there = source.open_database(patient, asked.source)
+            opened.callback(there.close)
+            warnings = check_conductors(there, request, stopped=asked.conductors_stopped)
+            snapshot = opened.enter_context(source.open_snapshot(there))
+            made = Import(snapshot, request, known, checks.NodeChecks(folders), _progress())
+            taken = imports.perform(patient, made, check=request.check)
         made.report.extend(warnings, "import")
-        taken = imports.perform(patient, made, check=request.check)
         lost = made.left_out or made.report.has(report.LOSS, report.REFUSED)
         status = (LOST if lost else 0) if taken else STOPPED
-        _print(conf, made, snapshot, status)
+        _print(asked, made, snapshot, status, encryption.keys_of(database.engine).first)
     return status
+
+
+@contextlib.contextmanager
+def nothing_written() -> Iterator[None]:
+    """Add to errors that nothing was written, and let unexpected ones be one line as others.
+
+    The text of an unexpected error is not shown, because it may have a secret of a node.
+
+    :raises errors.Error: in place of each other error.
+    """
+    try:
+        yield
+    except errors.Unavailable as why:
+        more = "Nothing was written."
+        if why.facts.get("doubtful"):
+            more = "Repeat the command: it is refused if its nodes are here already."
+        raise errors.Error(f"{why.message} {more}") from None
+    except errors.Error:
+        raise
+    except Exception as why:
+        place = traceback.extract_tb(why.__traceback__)[-1]
+        said = f": {faults.reason(why)}" if isinstance(why, faults.DRIVER_ERRORS) else ""
+        raise errors.Error(
+            f"Stopped by an unexpected {type(why).__name__} in line {place.lineno} of "
+            f"{pathlib.Path(place.filename).name}{said}. Nothing was written. Please report this "
+            f"line to the developers, with the version {config.version()}."
+        ) from why
 
 
 def _progress() -> Callable[[str, int], None]:
@@ -240,11 +268,21 @@ def _check_target(conf: Configuration, database: Database) -> None:
             )
 
 
-def _check_conductors(
-    there: Database, request: ImportRequest, *, stopped: bool
-) -> list[report.MoveFinding]:
-    """Refuse while conductors of the selected nodes run there; a check only tells.
+def _wait() -> None:
+    print(f"Waiting {_HEARTBEATS:g} s for heartbeats of Ironic's conductors.", file=sys.stderr)
+    time.sleep(_HEARTBEATS)
 
+
+def check_conductors(
+    there: Database,
+    request: ImportRequest,
+    *,
+    stopped: bool,
+    wait: Callable[[], None] = _wait,
+) -> list[report.MoveFinding]:
+    """Refuse while conductors of the selected nodes run there; a check only reports them.
+
+    :param wait: lets time for a heartbeat pass.
     :raises errors.Conflict: one runs.
     """
     if request.trial or stopped:
@@ -254,14 +292,9 @@ def _check_conductors(
         selected = Import(snapshot, request, _NO_NAMES, checks.NodeChecks(_NO_FOLDERS))
     online = _online(there, head, selected.groups)
     if online and there.kind != "sqlite" and not request.check:
-        print(f"Waiting {_HEARTBEATS:g} s for heartbeats of Ironic's conductors.", file=sys.stderr)
-        time.sleep(_HEARTBEATS)
-        again = {one.hostname: one for one in _online(there, head, selected.groups)}
-        online = [
-            again[one.hostname]
-            for one in online
-            if one.hostname in again and again[one.hostname].updated_at != one.updated_at
-        ]
+        wait()
+        # Also those that have started since: an unchanged row alone is of a killed one.
+        online = [one for one in _online(there, head, selected.groups) if one not in online]
     found = [
         f"conductor {one.hostname} is up, or was killed; stop it, or add --conductors-stopped"
         for one in online
@@ -285,9 +318,11 @@ def _conductors(there: Database, head: str) -> list[source.IronicConductor]:
         return there.read(lambda conn: source.conductors(conn, head))
 
 
-def _print(conf: Any, made: Import, snapshot: source.Snapshot, status: int) -> None:
-    asked = conf.command
-    key = encryption.keys_of(session.configured(conf).engine).first
+def _print(asked: Any, made: Import, snapshot: source.Snapshot, status: int, key: str) -> None:
+    """Print the report.
+
+    :param key: the name of the key that seals secrets here.
+    """
     written = not (asked.check or status == STOPPED)
     document: Json = {
         "source": snapshot.database.name,
@@ -335,10 +370,13 @@ def _show(asked: Any, document: Json, found: report.MoveReport, lines: Sequence[
                 json.dump(whole, file, indent=2)
         except OSError as why:  # what was done stays done, and stands in the lines below
             print(f"--output: {asked.output}: {why.strerror}", file=sys.stderr)
-    if asked.form == "json":
-        print(json.dumps(document, indent=2))
-    else:
-        print(*lines, sep="\n")
+    text = json.dumps(document, indent=2) if asked.form == "json" else "\n".join(lines)
+    encoding = sys.stdout.encoding or "ascii"
+    try:
+        print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+    except OSError as why:
+        print(f"The report cannot be printed: {why.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the exit
 
 
 def _last_line(made: Import, status: int, *, check: bool) -> str:
@@ -365,12 +403,12 @@ def run_export(conf: Any, database: Database) -> int:
     seconds = conf.conductor.heartbeat_timeout
     membership.refuse_living(lambda: database.read(conductors.all), seconds, "you export")
     imported = database.read(lambda conn: rows.origin(conn, asked.origin))
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as opened, nothing_written():
         patient = opened.enter_context(contextlib.closing(session.patient(database)))
         there = source.open_database(patient, asked.target, option="--to", write=asked.yes)
         opened.callback(there.close)
         request = request_of(imported, check=asked.check)
-        warnings = _check_conductors(there, request, stopped=asked.conductors_stopped)
+        warnings = check_conductors(there, request, stopped=asked.conductors_stopped)
         here = opened.enter_context(copy.snapshot(patient))
         if asked.yes:
             looked = None if asked.conductors_stopped else _conductors(there, imported["head"])

@@ -76,9 +76,7 @@ class Import:
         node_checks: NodeChecks,
         progress: Progress = lambda _table, _count: None,
     ) -> None:
-        self.report = MoveReport()
         self.uuid = str(uuid.uuid4())
-        self.refuses = False
         self.move = rules.Move(
             *(clock.now(), there.head),
             maps=asked.maps,
@@ -89,15 +87,24 @@ class Import:
         self._there, self._asked, self._known = there, asked, known
         self._node_checks, self._progress = node_checks, progress
         self.selected, self._every = self._select()
-        self._left: dict[int, None] = {}
+        self._owners: dict[str, tuple[str | None, str | None]] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget what an earlier check has found, whose transaction has ended too early."""
+        self.report = MoveReport()
+        self.refuses = False
         self.marks = Marks()
+        self._left: dict[int, str] = {}
+        """What becomes of nodes that are not taken, by id: ``refused`` or ``left_out``."""
         self._shared: dict[str, list[Json]] = {}
         self._mapped: set[tuple[str, str]] = set()
         self._part_faults: dict[tuple[str, int], dict[str, str]] = {}
         self._not_taken: set[str] = set()
-        self._skipped: set[str] = set()
-        """Rows of no node that are left out, or here already, by UUID."""
-        self._owners: dict[str, tuple[str | None, str | None]] = {}
+        self._skipped: dict[str, str] = {}
+        """Allocations that are not taken, by UUID; they are counted so. Empty: here already."""
+        self._without_inventory: set[int] = set()
+        """Inspected nodes whose inventory has not been found."""
 
     @property
     def release(self) -> str:
@@ -163,7 +170,7 @@ class Import:
 
     def leave_out(self, uuids: Collection[str]) -> None:
         """Leave out the nodes that the import with the same options has left out."""
-        self._left = {ident: None for ident, one in self.selected.items() if one.uuid in uuids}
+        self._left = {key: report.OUT for key, one in self.selected.items() if one.uuid in uuids}
         self.move = self._with_references()
 
     @property
@@ -175,27 +182,52 @@ class Import:
 
     def check(self, target: Connection) -> None:
         """Find all that the import would do, and all that refuses it."""
+        self._begin()
         self._node_checks.read_target(target)
         self._check_unknown()
         self.move = self._with_references()
         for row in self._there.rows("nodes"):
             if row.values["id"] in self.selected:
                 self._check_node(row)
-        for name in OF_NODES:
-            for theirs, ours in self.node_rows(name):
-                self._check_part(name, theirs, ours)
-        self._check_parents()
+        self._check_parts()
         for name in SHARED:
             self._shared[name] = list(self._check_shared(name, target))
         collections.deque(self._allocations(target), maxlen=0)
         self.move = self._with_references()
         self._check_maps()
+        for finding in self._known.settings():
+            self.report.add(finding, "ironic-lite.conf")
+
+    def _check_parts(self) -> None:
+        """Check the rows of all nodes, and that their parents are taken."""
+        counted = len(self._left)
+        for name in OF_NODES:
+            for theirs, ours in self.node_rows(name):
+                self._check_part(name, theirs, ours)
+        self._check_parents()
+        if len(self._left) > counted:
+            self._count_again()
+        for ident, node in self.selected.items():
+            if ident in self._without_inventory and ident not in self._left:
+                self.report.add(checks.NO_INVENTORY, node.name)
+
+    def _count_again(self) -> None:
+        """Count the rows of nodes without those of nodes that their parts or parents refuse."""
+        self.report.counts.clear()
+        self.report.secrets = 0
+        self.marks = Marks()
+        collections.deque(self._new_nodes([]), maxlen=0)
+        for name in OF_NODES:
+            collections.deque(self.node_rows(name), maxlen=0)
 
     def _check_maps(self) -> None:
-        given = ((kind, old) for kind, olds in self._asked.maps.names.items() for old in olds)
+        maps = self._asked.maps
+        given = [(kind, old) for kind, olds in maps.names.items() for old in olds]
+        given += [(names.PATH, old) for old, _ in maps.paths]
         for kind, old in given:
             if (kind, old) not in self._mapped:
-                text = f"--map {kind}:{old}: no node there has this name"
+                what = "path there begins so" if kind == names.PATH else "node there has this name"
+                text = f"--map {kind}:{old}: no {what}"
                 self.report.add(MoveFinding(report.INFO, "import", "", text), "import")
 
     def _check_unknown(self) -> None:
@@ -209,33 +241,41 @@ class Import:
     def _check_node(self, row: IronicRow) -> None:
         values = row.values
         node = self.selected[values["id"]]
-        self.report.count("nodes", report.READ)
         ours = tables.translate(TABLES["nodes"], values, self.move)
-        driver = rules.mapped_driver(values, self.move)
-        named = rules.named_interfaces(values, self.move)
-        judged = self._known.judge(driver, named, driver != values[rules.DRIVER])
-        found = [*self.faults("nodes", row, ours), *judged.findings]
-        for finding, kind in names.mapped_names(values, self._asked.maps):
+        found = [*self.faults("nodes", row, ours)]
+        if values[rules.DRIVER] is not None:
+            driver = rules.mapped_driver(values, self.move)
+            named = rules.named_interfaces(values, self.move)
+            found += self._known.judge(driver, named, driver != values[rules.DRIVER]).findings
+        for finding, kind, old in names.mapped(values, self._asked.maps):
             found.append(finding)
-            self._mapped.add((kind, str(values[names.path_of(kind)])))
+            self._mapped.add((kind, old))
         found += self._node_checks.of_node(values, ours, self.move)
+        if values["inspection_finished_at"] is not None:
+            self._without_inventory.add(values["id"])
         for finding in found:
             self._add(finding, values["id"], node)
         moving = self._node_checks.motion(values, self.move)
         if moving is not None:
             self._add(moving, values["id"], node, stops=not self._asked.trial)
-        if values["id"] not in self._left:
-            self._count_written("nodes", ours)
+        self._count_node(values["id"], ours)
 
     def _add(
         self, finding: MoveFinding, ident: int, node: SelectedNode, *, stops: bool = True
     ) -> None:
         self.report.add(finding, node.name)
         if finding.kind == report.REFUSED:
-            if ident not in self._left:
-                self.report.count("nodes", report.OUT if self._asked.leave_out else report.REFUSED)
-            self._left[ident] = None
-            self.refuses |= stops and not self._asked.leave_out
+            refuses = stops and not self._asked.leave_out
+            self.refuses |= refuses
+            if refuses or ident not in self._left:
+                self._left[ident] = report.REFUSED if refuses else report.OUT
+
+    def _count_node(self, ident: int, ours: JsonView) -> None:
+        self.report.count("nodes", report.READ)
+        if ident in self._left:
+            self.report.count("nodes", self._left[ident])
+        else:
+            self._count_written("nodes", ours)
 
     def _check_parents(self) -> None:
         """Refuse nodes whose parent is not taken, until no other node is left out by this."""
@@ -250,8 +290,8 @@ class Import:
             if not lost:
                 return
             for ident, node in lost:
-                text = "its parent is not imported, and not here"
-                do = "Import both together."
+                text = f"its parent {node.parent} is neither imported nor here"
+                do = "Import both together, or change parent_node there."
                 found = MoveFinding(report.REFUSED, "node", "parent_node", text, do)
                 self._add(found, ident, node, stops=not self._asked.trial)
 
@@ -266,6 +306,8 @@ class Import:
             yield MoveFinding(report.REFUSED, resource, path, text, do)
 
     def _check_part(self, name: str, theirs: IronicRow, ours: Json) -> None:
+        if name == "node_inventory":
+            self._without_inventory.discard(theirs.values["node_id"])
         node = self.selected[theirs.values["node_id"]]
         found = [*self.faults(name, theirs, ours), *self._node_checks.of_part(name, theirs, ours)]
         for finding in found:
@@ -288,6 +330,7 @@ class Import:
                     report.LOSS, "node", "tags", "tags stay there; no API shows them"
                 )
                 self.report.add(finding, self.selected[row.values["node_id"]].name)
+                self.report.count(name, report.OUT)
                 continue
             if (lost := checks.lacks(table, ours)) is not None:
                 self._leave_row(name, row, lost)
@@ -308,7 +351,7 @@ class Import:
             self._progress(name, count)
             self.report.count(name, report.READ)
             if ident in self._left:
-                self.report.count(name, report.OUT)
+                self.report.count(name, self._left[ident])
                 continue
             self.marks.add(name, row.values)
             yield row
@@ -372,12 +415,16 @@ class Import:
             faults = [*self.faults(name, row, ours), *here.refusal(ours)]
             self.report.extend(faults, label)
             if faults:
-                self.report.count(name, report.OUT if self._asked.leave_out else report.REFUSED)
-                self.refuses |= not self._asked.leave_out
+                self.report.count(name, self._refuse_shared())
                 self._not_taken.add(ours["uuid"])
             elif not here.has(ours):
                 self._count_written(name, ours)
                 yield ours
+
+    def _refuse_shared(self) -> str:
+        """Note that a row of no node cannot be taken; return what becomes of it."""
+        self.refuses |= not self._asked.leave_out
+        return report.OUT if self._asked.leave_out else report.REFUSED
 
     def _runbook_traits(self, row: JsonView, traits: dict[int, list[Json]]) -> list[str]:
         if not TABLES["runbook_traits"].of_head(self._there.head):
@@ -393,7 +440,7 @@ class Import:
                 continue
             self.report.count("allocations", report.READ)
             if ident in self._left:
-                self.report.count("allocations", report.OUT)
+                self.report.count("allocations", self._left[ident])
                 continue
             self.marks.add("allocations", row.values)
             yield row, tables.translate(TABLES["allocations"], row.values, self.move)
@@ -410,13 +457,13 @@ class Import:
                 faults = [*self.faults("allocations", row, ours), *here.refusal(ours)]
                 self.report.extend(faults, label)
                 self.report.extend(checks.allocation_findings(row.values), label)
-                self.refuses |= bool(faults) and not self._asked.leave_out
                 if faults:
                     self._not_taken.add(ours["uuid"])
-                if faults or here.has(ours):
-                    self._skipped.add(ours["uuid"])
-            if ours["uuid"] in self._skipped:
-                self.report.count("allocations", report.OUT)
+                    self._skipped[ours["uuid"]] = self._refuse_shared()
+                elif here.has(ours):
+                    self._skipped[ours["uuid"]] = ""
+            if (skipped := self._skipped.get(ours["uuid"])) is not None:
+                self.report.count("allocations", skipped, int(skipped != ""))
                 continue
             self._count_written("allocations", ours)
             yield ours
@@ -466,14 +513,12 @@ class Import:
             ident = row.values["id"]
             if ident not in self.selected:
                 continue
-            self.report.count("nodes", report.READ)
+            ours = tables.translate(TABLES["nodes"], row.values, self.move)
+            self._count_node(ident, ours)
             if ident in self._left:
-                self.report.count("nodes", report.OUT)
                 continue
             self._progress("nodes", count)
             self.marks.add("nodes", row.values)
-            ours = tables.translate(TABLES["nodes"], row.values, self.move)
-            self._count_written("nodes", ours)
             self._owners[ours["uuid"]] = (ours["owner"], ours["lessee"])
             told.append(
                 {

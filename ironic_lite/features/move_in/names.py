@@ -15,6 +15,8 @@ from ironic_lite.features.move_in.report import MoveFinding
 from ironic_lite.features.move_in.rules import DRIVER, Interfaces
 
 MAPPED_KINDS = (DRIVER, *fields.INTERFACE_KINDS)
+PATH = "path"
+"""The kind of maps that change beginnings of paths."""
 _PROPOSED: Mapping[str, Mapping[str, str]] = {
     DRIVER: {
         **dict.fromkeys(("ilo", "ilo5", "irmc", "ibmc", "xclarity"), "redfish"),
@@ -37,6 +39,8 @@ _LOSSES = {
     "network": " VLANs and DHCP will not follow the node.",
     "storage": " The node will not boot from its volumes.",
 }
+_KEPT = ("network", "storage", "deploy")
+"""Kinds whose names only a map changes: a node would lose its VLANs, its volumes or its image."""
 
 
 class ResolvedNames(NamedTuple):
@@ -65,6 +69,8 @@ class NameTable:
             if row["is_default"]:
                 self._defaults[driver, kind] = name
         self._found: dict[tuple[str, Interfaces, bool], ResolvedNames] = {}
+        self._lacking: dict[str, set[str]] = {}
+        """Names of nodes that the configuration does not enable, by kind."""
 
     def resolve(self, driver: str, names: Interfaces, mapped: bool) -> Interfaces:
         """Return the interfaces here; see ``rules.Move``."""
@@ -93,10 +99,20 @@ class NameTable:
         }
         return [[*key, new] for key, new in found.items()]
 
+    def settings(self) -> Iterator[MoveFinding]:
+        """Yield the lines that the configuration needs for the judged nodes."""
+        for kind, names in sorted(self._lacking.items()):
+            option = "enabled_hardware_types" if kind == DRIVER else f"enabled_{kind}_interfaces"
+            enabled = self._types if kind == DRIVER else self._loaded[kind]
+            text = f"does not have {', '.join(sorted(names))}"
+            do = f"Write: {option} = {','.join(sorted({*enabled, *names}))}"
+            yield MoveFinding(report.ENABLE, "option", f"[DEFAULT]{option}", text, do)
+
     def _about_driver(self, driver: str) -> Iterator[MoveFinding]:
         if driver in self._types:
             return
         if is_installed(DRIVER, driver):
+            self._lacking.setdefault(DRIVER, set()).add(driver)
             yield MoveFinding(
                 *(report.ENABLE, "node", DRIVER, f"no conductor can drive {driver} yet"),
                 f"[DEFAULT]enabled_hardware_types: add {driver}.",
@@ -108,16 +124,13 @@ class NameTable:
         self, driver: str, kind: str, name: str | None, mapped: bool
     ) -> tuple[str | None, tuple[MoveFinding, ...]]:
         path, default = path_of(kind), self._defaults.get((driver, kind))
-        if driver in self._types and (
-            name is None
-            or (mapped and not _needs_map(kind, name) and not self._fits(driver, kind, name))
-        ):
-            what = "unset" if name is None else f"{driver} does not support {name}, which"
+        changes = mapped and kind not in _KEPT and name and not self._fits(driver, kind, name)
+        if driver in self._types and (name is None or changes):
+            what = "is unset" if name is None else f"{driver} does not support {name}"
             if default is not None:
-                return default, (
-                    MoveFinding(report.DEFAULT, "node", path, f"{what} becomes {default}"),
-                )
-            text = f"{what} has no default {kind} interface here"
+                text = f"{what}, so it becomes {default}"
+                return default, (MoveFinding(report.DEFAULT, "node", path, text),)
+            text = f"{what}, and {driver} has no default {kind} interface here"
             do = f"Set [DEFAULT]default_{kind}_interface, or enabled_{kind}_interfaces."
             return None, (MoveFinding(report.ENABLE, "node", path, text, do),)
         fault = None if name is None else self._fault(driver, kind, name)
@@ -132,6 +145,7 @@ class NameTable:
         if not is_installed(kind, name):
             return _unknown(kind, name, f"{kind} interface {name}")
         if name not in self._loaded[kind]:
+            self._lacking.setdefault(kind, set()).add(name)
             text = f"no conductor can drive {name} yet"
             do = f"[DEFAULT]enabled_{kind}_interfaces: add {name}."
             return MoveFinding(report.ENABLE, "node", path_of(kind), text, do)
@@ -156,11 +170,6 @@ def recorded(replaced: Iterable[Sequence[Any]]) -> rules.Resolve:
     return resolve
 
 
-def _needs_map(kind: str, name: str) -> bool:
-    """Return whether another interface would take from a node what an operator has to know of."""
-    return kind in ("network", "storage", "deploy") and name in NOT_BUILT[kind]
-
-
 def is_installed(kind: str, name: str) -> bool:
     """Return whether this release, or a package, has a hardware type or an interface."""
     asked = HARDWARE_TYPE if kind == DRIVER else kind
@@ -171,7 +180,11 @@ def _unknown(kind: str, name: str, what: str) -> MoveFinding:
     sentence = NOT_BUILT[HARDWARE_TYPE if kind == DRIVER else kind].get(name)
     text = f"{what}: {sentence.rstrip('.')}" if sentence else f"{what} is unknown here"
     new = _PROPOSED.get(kind, {}).get(name)
-    do = f"Add --map {kind}:{name}={new}.{_LOSSES.get(kind, '')}" if new else ""
+    do = "Change the node there, or use --leave-out."
+    if new:
+        do = f"Add --map {kind}:{name}={new}.{_LOSSES.get(kind, '')}"
+    elif not sentence:
+        do = f"Install the package that has it. Else: {do[0].lower()}{do[1:]}"
     return MoveFinding(report.REFUSED, "node", path_of(kind), text, do)
 
 
@@ -180,10 +193,17 @@ def path_of(kind: str) -> str:
     return DRIVER if kind == DRIVER else f"{kind}_interface"
 
 
-def mapped_names(row: JsonView, maps: rules.Maps) -> Iterator[tuple[MoveFinding, str]]:
-    """Yield a finding for each name of a node there that a map changes, and the kind."""
+def mapped(row: JsonView, maps: rules.Maps) -> Iterator[tuple[MoveFinding, str, str]]:
+    """Yield a finding for each name and path of a node there that a map changes.
+
+    With it come the kind of the map, and what the map changes.
+    """
     for kind in MAPPED_KINDS:
         old = row.get(path_of(kind))
         if isinstance(old, str) and (new := maps.name(kind, old)) != old:
             text = f"{old} becomes {new}"
-            yield MoveFinding(report.MAPPED, "node", path_of(kind), text), kind
+            yield MoveFinding(report.MAPPED, "node", path_of(kind), text), kind, old
+    for key, old, new in rules.mapped_paths(row, maps):
+        path = f"{rules.IN_DRIVER_INFO}{key[:80]}"
+        text = f"the path {old} becomes {new}"
+        yield MoveFinding(report.MAPPED, "node", path, text), PATH, old

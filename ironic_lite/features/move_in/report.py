@@ -110,7 +110,8 @@ def lines(document: Json) -> Iterator[str]:
     for one in document["findings"]:
         yield line(one)
     secrets = document["secrets"]
-    how = "in clear, because there is no key" if secrets["key"] is None else "encrypted"
+    clear = "in clear, because [database]encryption_keys is empty"
+    how = clear if secrets["key"] is None else "encrypted"
     yield f"{secrets['values']} values with secrets, {how}"
 
 
@@ -121,4 +122,5 @@ def line(one: Json) -> str:
     path = f" {one['path']}" if one["path"] else ""
     do = f" {one['do']}" if one["do"] else ""
     text: Any = one["text"].rstrip(".")
-    return f"{one['kind']:8} {one['resource']}{path} ({one['nodes']}): {text}.{do} [{names}]"
+    whole = f"{one['kind']:8} {one['resource']}{path} ({one['nodes']}): {text}.{do} [{names}]"
+    return "".join(letter if letter.isprintable() else "?" for letter in whole)

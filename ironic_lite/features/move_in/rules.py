@@ -9,7 +9,7 @@ import datetime
 import enum
 import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -71,6 +71,7 @@ class Maps(NamedTuple):
 
 
 DRIVER = "driver"
+IN_DRIVER_INFO = "driver_info/"
 BUILT_IN_MAPS: Mapping[tuple[str, str], str] = {("inspect", "inspector"): "agent"}
 """Names that Ironic's own migration changes alike."""
 
@@ -351,15 +352,32 @@ INSTANCE = ColumnRule(_instance_here, _instance_there)
 _TO_REDFISH: Mapping[str, str] = {"ilo": "ilo", "ilo5": "ilo", "irmc": "irmc"}
 _REDFISH, _HTTPS = "redfish", "https://"
 _LOGIN = ("address", "username", "password", "verify_ca")
+_OLD_CERTIFICATE = "ca_file"
 
 
 def _login_keys(row: JsonView, move: Move) -> dict[str, str]:
-    """Return the keys here of the login of a node whose hardware type becomes redfish."""
+    """Return the keys here of the login of a node whose hardware type becomes redfish.
+
+    A key of redfish that the node has there stays, and so does the key that would become it.
+    """
     prefix = _TO_REDFISH.get(row.get(DRIVER) or "")
     if prefix is None or mapped_driver(row, move) != _REDFISH:
         return {}
+    held = row.get("driver_info") or {}
     keys = {f"{prefix}_{name}": f"{_REDFISH}_{name}" for name in _LOGIN}
-    return {"ca_file": f"{_REDFISH}_verify_ca", **keys}
+    if _OLD_CERTIFICATE in held and f"{prefix}_verify_ca" not in held:
+        keys[_OLD_CERTIFICATE] = keys.pop(f"{prefix}_verify_ca")
+    return {old: new for old, new in keys.items() if new not in held}
+
+
+def unread_keys(row: JsonView, move: Move) -> list[str]:
+    """Return the keys of such a login that redfish does not read, because it has another value."""
+    read = _login_keys(row, move)
+    prefix = _TO_REDFISH.get(row.get(DRIVER) or "")
+    if prefix is None or mapped_driver(row, move) != _REDFISH:
+        return []
+    known = {_OLD_CERTIFICATE, *(f"{prefix}_{name}" for name in _LOGIN)}
+    return sorted(known & (row["driver_info"] or {}).keys() - read.keys())
 
 
 def _driver_info_here(value: Json | None, row: JsonView, move: Move) -> Json:
@@ -378,15 +396,28 @@ def _as_url(address: Any) -> Any:
     return address if known else f"{_HTTPS}{address}"
 
 
-def _path_of(value: Any, paths: Iterable[tuple[str, str]]) -> Any:
-    """Return a path, or a file URL, with its beginning replaced."""
+def _map_of_path(value: Any, paths: Iterable[tuple[str, str]]) -> tuple[str, str, str] | None:
+    """Return old and new beginning of a path, or a file URL, and the path that this makes."""
     if isinstance(value, str):
         for old, new in paths:
             for lead in ("", "file://"):
                 rest = value.removeprefix(lead + old)
                 if rest != value and (not rest or "/" in (rest[0], old[-1])):
-                    return f"{lead}{new}{rest}"
-    return value
+                    return old, new, f"{lead}{new}{rest}"
+    return None
+
+
+def _path_of(value: Any, paths: Iterable[tuple[str, str]]) -> Any:
+    found = _map_of_path(value, paths)
+    return value if found is None else found[2]
+
+
+def mapped_paths(row: JsonView, maps: Maps) -> Iterator[tuple[str, str, str]]:
+    """Yield the key of each path of a node there that a map changes, and both beginnings."""
+    for key, value in (row["driver_info"] or {}).items() if maps.paths else ():
+        found = None if masking.secret(key) else _map_of_path(value, maps.paths)
+        if found is not None:
+            yield key, found[0], found[1]
 
 
 def _driver_info_there(value: Json | None, _row: JsonView, theirs: JsonView, move: Move) -> Json:

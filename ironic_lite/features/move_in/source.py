@@ -195,7 +195,10 @@ def snapshot_of(source: Database, conn: Connection) -> Snapshot:
 
 def _head(name: str, conn: Connection, names: set[str]) -> str:
     if not {_REVISIONS, "nodes"} <= names:
-        raise errors.Error(f"{name} is not Ironic's database")
+        raise errors.Error(
+            f"{name} is not Ironic's database. Name the one of [database]connection in Ironic's "
+            "ironic.conf, or that file."
+        )
     if "hardware_interfaces" in names:
         raise errors.Error(f"{name} is a database of ironic_lite: use ironic-lite-dbsync copy")
     query: sa.Select[Any] = sa.select(sa.column("version_num")).select_from(sa.table(_REVISIONS))
