@@ -17,7 +17,7 @@ FOLDERS = {
     "ironic_lite.api": (13_570, 59),
     "ironic_lite.checks": (1_315, 8),
     "ironic_lite.cmd": (1_965, 10),
-    "ironic_lite.conductor": (9_315, 54),
+    "ironic_lite.conductor": (9_320, 54),
     "ironic_lite.core": (4_900, 25),
     "ironic_lite.db": (5_845, 36),
     "ironic_lite.domain": (6_075, 35),

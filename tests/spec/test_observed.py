@@ -193,6 +193,49 @@ def test_silent_bmc_is_not_put_into_maintenance(serve: Serve) -> None:
     assert operator.shows(other)["fault"] is None
 
 
+def test_nodes_whose_bmcs_fall_silent_are_counted_and_left_by_name(serve: Serve) -> None:
+    operator = serve(conductor__power_state_sync_max_retries=1)
+    first, second, _ = nodes = [operator.enroll("active", name=f"r7-{n}") for n in range(3)]
+    observe(operator)
+    for one in (first, second):
+        operator.rig.edit(one, driver_info={"fake_fail_power": True})
+    for _ in range(4):
+        operator.sweep()
+    shown = [operator.shows(one) for one in nodes]
+    power = shown[2]["power_state"]
+    assert power is not None
+    assert [one["power_state"] for one in shown] == [None, None, power]
+    assert not any(one["maintenance"] or one["fault"] for one in shown)
+    answer = release(operator)
+    assert (answer["ended"], answer["left"]) == (1, 2)
+    assert [(one["name"], one["code"]) for one in answer["nodes"]] == [
+        ("r7-0", "PowerUnread"),
+        ("r7-1", "PowerUnread"),
+    ]
+    operator.rig.edit(first, driver_info={})
+    operator.sweep()
+    assert operator.shows(first)["power_state"] == power
+    assert (release(operator)["ended"], release(operator, unread=True)["ended"]) == (1, 1)
+    for _ in range(4):
+        operator.sweep()
+    assert [operator.shows(one)["fault"] for one in nodes] == [None, "power failure", None]
+
+
+@pytest.mark.feature("doctor", "move_in")
+def test_doctor_names_observed_nodes_that_have_fallen_silent(serve: Serve) -> None:
+    operator = serve(conductor__power_state_sync_max_retries=1)
+    operator.enroll("active", name="r7-1")
+    silent = operator.enroll("active", name="r7-2")
+    observe(operator)
+    operator.rig.edit(silent, driver_info={"fake_fail_power": True})
+    for _ in range(3):
+        operator.sweep()
+    checks = operator.api.get("/v1/doctor").json["checks"]
+    (text,) = (one["text"] for one in checks if one["name"] == "imports")
+    assert text.startswith("of 2 nodes that are only observed, ")
+    assert text.endswith(", 1 have not answered: r7-2")
+
+
 def test_difference_is_stored_and_not_corrected(serve: Serve) -> None:
     operator = serve(conductor__force_power_state_during_sync=True)
     of = operator.enroll("active")

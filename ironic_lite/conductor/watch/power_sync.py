@@ -159,7 +159,7 @@ class PowerSync:
         waited = time.monotonic() - begun
         self._left -= waited  # one of two subtractions at once may be lost, which is harmless
         if waited < limit:
-            self._count_failure(node.uuid, why)
+            self._count_failure(node, why)
             return
         # With more time it might have answered, so no failure is counted yet.
         self.records.hurried(node.uuid)
@@ -173,7 +173,7 @@ class PowerSync:
             return
         why = self._compare_power(node, deadline.UNHURRIED)
         if why is not None:
-            self._count_failure(node.uuid, why)
+            self._count_failure(node, why)
 
     def _compare_power(self, node: Node, seconds: float) -> errors.Error | None:
         """Read power and health within this time and act on them; return the error if unreadable.
@@ -288,32 +288,35 @@ class PowerSync:
         task.save()
         return True
 
-    def _count_failure(self, node_uuid: str, why: errors.Error) -> None:
+    def _count_failure(self, node: Node, why: errors.Error) -> None:
+        node_uuid = node.uuid
         if why.facts.get("asked") is False:  # it says nothing about the machine
             LOG.info("Node %s: its power is read later: %s", node_uuid, why)
             return
         count = self.records.failed(node_uuid)
         limit = self._tasks.runtime.conf.conductor.power_state_sync_max_retries
-        if count > limit and self._observed(node_uuid):
-            if count == limit + 1:
-                LOG.info("Node %s: is only observed, so it stays out of maintenance", node_uuid)
-            return
+        if count > limit and node.power_state is None and self._observed(node_uuid):
+            return  # this is recorded, and nothing else is to be done
         said = "Node %s: power cannot be read (failure %d in a row, maintenance after %d): %s"
         LOG.warning(said, node_uuid, count, limit, why)
         if count <= limit:
             return
         with self._tasks.lock(self._who, node_uuid, patient=False, reserved=False) as task:
-            if not watched(task.node) or any(admission.of_holds(task, ORDER, FAULT)):
+            if not watched(task.node):
+                return
+            task.node.power_state = None
+            self._set_health(task, None)
+            if any(admission.of_holds(task, ORDER, FAULT)):
+                task.save()
+                LOG.info("Node %s: is only observed, so it stays out of maintenance", node_uuid)
                 return
             reason = f"Power state could not be read {count} times in a row: {why.message}"
             task.node.maintenance = True
             task.node.maintenance_reason = reason
             task.node.fault = FAULT
             task.node.last_error = reason
-            task.node.power_state = None
             cause = failures.of(why, task.journal.hide)
             task.journal.event("fault", event=FAULT, data={"error": reason, "cause": cause})
-            self._set_health(task, None)
             task.save()
         LOG.warning("Node %s: in maintenance until its power can be read again", node_uuid)
         self.records.given_up(node_uuid)
