@@ -122,7 +122,8 @@ def lowest(uv: str, python: str) -> None:
     """Install this checkout for tests, each library in the oldest version that setup.cfg allows."""
     command = [uv, "pip", "install", "--quiet", "--no-config", "--python", python, *index()]
     command += ["--resolution", "lowest-direct", "--only-binary", ":all:"]
-    command += [one for name in sorted(SOURCES) for one in ("--no-binary", name)]
+    built = ("ironic-lite", "ironic-lite-cli", *sorted(SOURCES))
+    command += [one for name in built for one in ("--no-binary", name)]
     command += ["--editable", f".[{','.join((*SERVICE, 'test', 'lint'))}]", "--editable", "./cli"]
     subprocess.run(command, check=True, cwd=ROOT)
 
