@@ -16,15 +16,16 @@ import errno
 import http.client
 import math
 import re
+import select
 import socket
 import ssl
 import threading
 import time
 import urllib.parse
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import certifi
 import orjson
@@ -46,6 +47,8 @@ MEMORY = 192 * 1024 * 1024
 """Bytes that the large answers of all machines may take while they are read, and the same again
 while they are parsed."""
 
+_FRESH_SECONDS = 1.0  # since the last answer, for requests that must not be lost
+_CLOSING_SECONDS = 0.5  # between two looks for unused connections
 _CHUNK = 64 * 1024
 _UNPACKED = 1024 * 1024  # bytes that one step of decompression may give
 _SMALL = 2 * 1024 * 1024  # bytes of an answer that are free
@@ -125,16 +128,16 @@ class Limits:
 class _Budget:
     """Remaining time and bytes of an exchange."""
 
-    __slots__ = ("_begin", "_end", "_last", "_seconds_left", "limits")
+    __slots__ = ("_begin", "_end", "_last", "_size_left", "limits")
 
     def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self._seconds_left = limits.size
-        self.start_all()
+        self.start_all(limits)
 
-    def start_all(self) -> None:
-        """Begin the time of all spans together, and the first one."""
-        limit = self.limits.last
+    def start_all(self, limits: Limits) -> None:
+        """Begin an exchange: the time of all spans together, the first one, and the bytes."""
+        self.limits = limits
+        self._size_left = limits.size
+        limit = limits.last
         self._last = math.inf if limit is None else time.monotonic() + limit
         self.start()
 
@@ -163,8 +166,8 @@ class _Budget:
 
         :raises AnswerTooLarge: they exceed the limit.
         """
-        self._seconds_left -= count
-        if self._seconds_left < 0:
+        self._size_left -= count
+        if self._size_left < 0:
             raise AnswerTooLarge(self.limits.size)
         return count
 
@@ -240,7 +243,7 @@ def pinned_tls_context(pem: str) -> ssl.SSLContext:
 
 
 class Connection(http.client.HTTPConnection):
-    """A connection for one exchange."""
+    """A connection for one exchange, or for one after another in a `IdleConnections`."""
 
     def __init__(
         self,
@@ -261,6 +264,7 @@ class Connection(http.client.HTTPConnection):
         self.judge = judge
         self.tls = tls
         self.budget = _Budget(limits)
+        self.exchanges, self.used = 0, 0.0  # complete ones, and the time of the last
 
     def connect(self) -> None:
         """Resolve the host, check its addresses, connect.
@@ -273,7 +277,7 @@ class Connection(http.client.HTTPConnection):
         :raises NoConnection: another reason.
         """
         end = time.monotonic() + self.limits.connect
-        self.budget.start_all()
+        self.budget.start_all(self.limits)
         try:
             plain = _connect_any_address(self.host, self.port, end, self.judge)
             plain.budget = self.budget
@@ -312,6 +316,144 @@ class Connection(http.client.HTTPConnection):
         answer = self.getresponse()
         self.budget.allow_whole()
         return answer
+
+
+class HttpRequest(NamedTuple):
+    """A request; ``target`` is path and query."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+
+class HttpAnswer(NamedTuple):
+    """The status and headers of a response, and its whole body."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    content: bytes
+
+
+_ENDED = (ConnectionError, ssl.SSLError, http.client.BadStatusLine)
+"""Errors of a request to a server that has closed the connection, or lost it in a restart."""
+
+
+class IdleConnections:
+    """Connections between two exchanges; one thread at a time has each.
+
+    :param seconds: time after which an unused connection is closed.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._guard = threading.Condition()
+        self._kept: dict[Hashable, Connection] = {}
+        self._closing = False
+
+    def exchange(
+        self,
+        key: Hashable,
+        fresh: Connection,
+        request: HttpRequest,
+        *,
+        before: Callable[[], None],
+        memory: AnswerMemory,
+    ) -> HttpAnswer:
+        """Send a request over a kept connection, else over ``fresh``, and return the answer.
+
+        A GET on a connection that has ended is sent again. Another request is sent once. It uses a
+        kept connection only if that has answered within the last second, and has carried a second
+        exchange: some servers close each connection after an answer without announcing it.
+
+        :param key: of the server; None keeps no connection.
+        :param before: called once there is a connection, which may take long; if it raises,
+            nothing is sent.
+        :param memory: of the answer.
+        :raises OSError, http.client.HTTPException: see `Connection.connect` and `content`.
+        """
+        kept = None if key is None else self._take(key, reads=request.method == "GET")
+        if kept is not None:
+            kept.budget.start_all(fresh.limits)
+            try:
+                return self._send(key, kept, request, before, memory)
+            except _ENDED:
+                if request.method != "GET":
+                    raise
+        fresh.connect()
+        return self._send(key, fresh, request, before, memory)
+
+    def close(self) -> None:
+        """Close the unused connections, because their process ends."""
+        with self._guard:
+            while self._kept:
+                self._kept.popitem()[1].close()
+            self._guard.notify_all()
+
+    def _send(
+        self,
+        key: Hashable,
+        connection: Connection,
+        request: HttpRequest,
+        before: Callable[[], None],
+        memory: AnswerMemory,
+    ) -> HttpAnswer:
+        with contextlib.ExitStack() as opened:
+            opened.callback(connection.close)
+            before()
+            method, target, headers, sent = request
+            if key is None:
+                headers = {**headers, "Connection": "close"}
+            with connection.exchange(method, target, headers, sent) as answer:
+                body = content(answer, memory.size, memory)
+                found = HttpAnswer(answer.status, answer.headers, body)
+            if key is not None and not answer.will_close and self._keep(key, connection):
+                opened.pop_all()
+        return found
+
+    def _take(self, key: Hashable, *, reads: bool) -> Connection | None:
+        with self._guard:
+            found = self._kept.pop(key, None)
+        if found is None:
+            return None
+        arrival = select.poll()
+        arrival.register(found.sock, select.POLLIN)
+        # Bytes that no request has asked for are the end of the stream, or belong to no answer.
+        usable = not arrival.poll(0)
+        fresh = found.exchanges > 1 and time.monotonic() - found.used < _FRESH_SECONDS
+        if usable and (reads or fresh):
+            return found
+        found.close()
+        return None
+
+    def _keep(self, key: Hashable, connection: Connection) -> bool:
+        connection.exchanges += 1
+        connection.used = time.monotonic()
+        with self._guard:
+            if key in self._kept:  # of another thread
+                return False
+            if not self._closing:
+                closer = threading.Thread(target=self._close_unused, name="kept", daemon=True)
+                try:
+                    closer.start()
+                except RuntimeError:  # the system has no thread left
+                    return False
+                self._closing = True
+            self._kept[key] = connection
+        return True
+
+    def _close_unused(self) -> None:
+        closing = True
+        while closing:
+            with self._guard:
+                self._guard.wait(_CLOSING_SECONDS)
+                end = time.monotonic() - self._seconds
+                over = [(key, one) for key, one in self._kept.items() if one.used <= end]
+                for key, _ in over:
+                    del self._kept[key]
+                closing = self._closing = bool(self._kept)
+            for _, connection in over:
+                connection.close()
 
 
 def basic_login(user: str, password: str) -> str:
@@ -408,6 +550,7 @@ class AnswerMemory:
     """
 
     def __init__(self, size: int, seconds: float) -> None:
+        self.size = size
         self._body = _Share(min(size, MEMORY))
         self._document = _Share(0)
         self._seconds = seconds

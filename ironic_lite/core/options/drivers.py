@@ -260,6 +260,11 @@ class RedfishOptions(Group):
             ("basic", "user and password with each request"),
         ],
     )
+    keep_connections: bool = switch(
+        True,
+        "Keep the connection to a BMC for 4 seconds after its last use. Off, each request has one "
+        "of its own. A node's driver_info/redfish_keep_connections decides for that node.",
+    )
     connection_attempts: int = number(
         3, "How many times a connection to a BMC is tried before it counts as unreachable.", min=1
     )

@@ -16,7 +16,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.redfish import hardware, management, power
-from ironic_lite.drivers.redfish.bmc import connection
+from ironic_lite.drivers.redfish.bmc import connection, transport
 from tests.emulators import liar as liars
 from tests.emulators import redfish
 from tests.support import bmc_tasks
@@ -668,3 +668,99 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for login in "abc":
         refusals.note(login, WHY)
     assert [left(refusals, login) is None for login in "abc"] == [True, False, False]
+
+
+# -- connections ----------------------------------------------------------------------------------
+
+PATCH = f"PATCH {liars.SYSTEM}"
+
+
+@pytest.fixture
+def ports(liar: liars.Liar, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A list of (port of the connection, title) of each request to a BMC that keeps them."""
+    found: list[tuple[int, str]] = []
+
+    def note(handler: liars.Handler) -> None:
+        found.append((handler.client_address[1], handler.request_read.title))
+        handler.truth()
+
+    monkeypatch.setattr(liars.Handler, "protocol_version", "HTTP/1.1")
+    liar.tricks["*"] = note
+    yield found
+    transport.KEPT.close()
+
+
+def connections(ports: list[tuple[int, str]]) -> int:
+    return len({port for port, _ in ports})
+
+
+def test_requests_of_a_login_share_a_connection(liar: liars.Liar, ports: Any) -> None:
+    task = member(liar)
+    POWER.get_power_state(task)  # until it is known that the BMC keeps one, a POST has its own
+    ports.clear()
+    for _ in range(3):
+        POWER.get_power_state(task)
+        management.RedfishManagement().set_boot_device(task, "pxe")
+    assert connections(ports) == 1
+    assert not any(one.headers["Connection"] for one in liar.requests)
+
+
+@pytest.mark.parametrize("of_node", [True, False])
+def test_connections_are_not_kept_where_that_is_switched_off(
+    liar: liars.Liar, ports: Any, of_node: bool
+) -> None:
+    if not of_node:
+        config.CONF.set_override("keep_connections", False, group="redfish")
+    try:
+        task = member(liar, **({"redfish_keep_connections": "false"} if of_node else {}))
+        for _ in range(3):
+            POWER.get_power_state(task)
+    finally:
+        config.CONF.clear_override("keep_connections", group="redfish")
+    assert connections(ports) == len(ports)
+    assert {one.headers["Connection"] for one in liar.requests} == {"close"}
+
+
+def test_changed_credentials_and_addresses_use_new_connections(
+    liar: liars.Liar, ports: Any
+) -> None:
+    POWER.get_power_state(member(liar))
+    before = {port for port, _ in ports}
+    ports.clear()
+    other = member(liar, redfish_password="new")
+    liar.users = {"root": "new"}
+    POWER.get_power_state(other)
+    assert before.isdisjoint(port for port, _ in ports)
+    with liars.Liar() as moved:
+        POWER.get_power_state(member(moved, redfish_address=moved.address))
+        assert READ in moved.log
+        transport.KEPT.close()
+
+
+def test_threads_of_one_bmc_share_one_connection(liar: liars.Liar, ports: Any) -> None:
+    task = member(liar)
+    for _ in range(2):
+        POWER.get_power_state(task)
+    ports.clear()
+    with futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: POWER.get_power_state(task), range(24)))
+    assert (connections(ports), len(ports), liar.most_at_once) == (1, 24, 1)
+
+
+def test_change_lost_on_a_kept_connection_is_not_sent_again(liar: liars.Liar, ports: Any) -> None:
+    task = member(liar)
+    for _ in range(2):
+        POWER.get_power_state(task)
+    liar.tricks[PATCH] = liars.hangs_up
+    with pytest.raises(errors.BmcUnreachable):
+        management.RedfishManagement().set_boot_device(task, "pxe")
+    assert liar.log.count(PATCH) == 1
+
+
+def test_read_lost_on_a_kept_connection_is_sent_again_at_once(liar: liars.Liar, ports: Any) -> None:
+    task = member(liar)
+    for _ in range(2):
+        POWER.get_power_state(task)
+    liar.tricks[READ] = liars.says_first(1, liars.hangs_up)
+    assert POWER.get_power_state(task) == base.POWER_OFF
+    assert (liar.logins, task.pauses) == (1, [])

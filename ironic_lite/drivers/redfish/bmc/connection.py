@@ -230,6 +230,7 @@ def settings(task: base.Task) -> info.RedfishInfo:
         verify_ca=options.verify_ca,
         tls_minimum_version=options.tls_minimum_version,
         tls_ciphers=options.tls_ciphers,
+        keep_connections=options.keep_connections,
     )
     host = urllib.parse.urlsplit(node.address).hostname or ""
     allowed_networks.refuse(host, "redfish", "driver_info/redfish_address")
@@ -592,6 +593,7 @@ class BmcLinks:
             self._cold.clear()
         acts = [functools.partial(_log_out, link, seconds) for link in links]
         threads.run_within(acts, seconds, "log-out")
+        transport.KEPT.close()
 
     def _trim_cache(self, mine: Link) -> None:
         """Log out of surplus BMCs; a link in use is trimmed later by its holder."""
@@ -631,8 +633,8 @@ def _log_out(link: Link, seconds: float) -> None:
 def _login_key(node: info.RedfishInfo) -> tuple[Any, ...]:
     """Return the settings that two nodes must have in common to share a login."""
     digest = hmac.digest(_SECRET, (node.password or "").encode(), "sha256")
-    tls = (node.verify, node.tls_minimum_version, node.tls_ciphers)
-    return (node.address, node.root_prefix, node.username, digest, node.auth_type, *tls)
+    ways = (node.verify, node.tls_minimum_version, node.tls_ciphers, node.keep_connections)
+    return (node.address, node.root_prefix, node.username, digest, node.auth_type, *ways)
 
 
 LINKS = BmcLinks()

@@ -139,6 +139,7 @@ class RedfishInfo:
     auth_type: str = "auto"
     tls_minimum_version: str | None = None
     tls_ciphers: str | None = None
+    keep_connections: bool = True
     unresponsive_wait: int | None = None
 
 
@@ -150,6 +151,7 @@ def parse(
     verify_ca: str | None = None,
     tls_minimum_version: str | None = None,
     tls_ciphers: str | None = None,
+    keep_connections: bool = True,
 ) -> RedfishInfo:
     """Parse driver_info.
 
@@ -180,6 +182,7 @@ def parse(
         auth_type=values.get("redfish_auth_type", auth_type),
         tls_minimum_version=values.get("redfish_tls_minimum_version", tls_minimum_version),
         tls_ciphers=values.get("redfish_tls_ciphers", tls_ciphers),
+        keep_connections=values.get("redfish_keep_connections", keep_connections),
         unresponsive_wait=values.get("firmware_update_unresponsive_bmc_wait"),
     )
 
@@ -335,6 +338,11 @@ FIELDS: Mapping[str, DriverField] = {
         _read_ciphers,
         "Ciphers to offer up to TLS 1.2, separated by colons, in OpenSSL's names.",
         default="[redfish]tls_ciphers",
+    ),
+    "redfish_keep_connections": DriverField(
+        settings.flag,
+        "false: a connection for each request, for BMCs that fail on connections that stay open.",
+        default="[redfish]keep_connections",
     ),
     "firmware_update_unresponsive_bmc_wait": DriverField(
         _read_seconds, "Seconds a BMC may stay silent after an update of its firmware."

@@ -326,13 +326,14 @@ _HEADERS = {
     "Accept": "*/*",
     # Some BMCs give a compressed answer a weak ETag, which a change must not name.
     "Accept-Encoding": "identity",
-    # Some BMCs fail on connections that stay open between two calls.
-    "Connection": "close",
     "OData-Version": "4.0",
     "User-Agent": "ironic-lite",
 }
 
 Headers = Mapping[str, str]
+
+KEPT = bounded_http.IdleConnections(4.0)
+"""Connections of logins, by their `Wire`. BMCs have few; many close an idle one after 5 s."""
 
 
 class BmcRequest(NamedTuple):
@@ -414,6 +415,7 @@ class Wire:
         self._secret = node.password
         self._timeouts = connect_timeout, read_timeout
         self._tls = tls_context(node) if parts.scheme == "https" else None
+        self._keeps = node.keep_connections
         self._login: dict[str, str] = {}
         self.accepted: Response | None = None
         """The newest answer 202 to a change, for callers whose library drops the answer."""
@@ -604,18 +606,20 @@ class Wire:
         made = bounded_http.Connection(
             self._host, self._port, limits=limits, judge=judge, tls=self._tls
         )
-        memory = bounded_http.AnswerMemory(LIMIT, read)
-        with memory, contextlib.closing(made) as connection:
-            connection.connect()
-            # After connecting, which may take long.
-            self._before(changes=self._changes and method not in {"GET", "HEAD"})
-            with connection.exchange(method, target, headers, body) as answer:
-                content = bounded_http.content(answer, LIMIT, memory)
-                response = Response(url, answer.status, cast(Headers, answer.headers), content)
+        changes = self._changes and method not in {"GET", "HEAD"}
+        with bounded_http.AnswerMemory(LIMIT, read) as memory:
+            status, told, content = KEPT.exchange(
+                self if self._keeps else None,
+                made,
+                bounded_http.HttpRequest(method, target, headers, body),
+                before=lambda: self._before(changes=changes),
+                memory=memory,
+            )
+            response = Response(url, status, cast(Headers, told), content)
             if memory.taken:
                 with contextlib.suppress(ValueError):  # the reader of the answer says what is wrong
                     response.json()
-            return response
+        return response
 
 
 class Keeper:
