@@ -18,8 +18,8 @@ from ironic_lite.drivers import base
 
 LOG = logging.getLogger(__name__)
 
-FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 0.1, 1.5, 2.0
-"""Seconds between two polls of the power state, and their growth."""
+PAUSE_GROWTH, LONGEST_PAUSE = 1.5, 2.0
+"""Growth of the pauses between two polls of the power state, and their limit in seconds."""
 
 RESEND_SECONDS = 10.0
 """Seconds after which a request is sent again to a BMC that still shows the state before it: some
@@ -69,6 +69,9 @@ class SwitchingPower(base.Power, abc.ABC):
 
     ways: ClassVar[Mapping[str, PowerChange[Any]]]
     """The changes by target: on, off and softly off."""
+
+    first_pause: ClassVar[float] = 0.1
+    """Seconds between the first two polls of the power state."""
 
     settle_seconds: ClassVar[float]
     """Seconds before the first poll after a restart, because the state may read on all the time."""
@@ -148,7 +151,7 @@ class SwitchingPower(base.Power, abc.ABC):
         :raises errors.PowerFailure: the state was not reached in time; has the last state seen. Or
             the BMC reports that the request has failed.
         """
-        pause, end = FIRST_PAUSE, start + seconds
+        pause, end = self.first_pause, start + seconds
         resend = time.monotonic() + RESEND_SECONDS
         while True:
             fault = None

@@ -12,7 +12,6 @@ import pytest
 
 from ironic_lite.conductor.engine import stepper
 from ironic_lite.core import config
-from ironic_lite.drivers import bmc_bases
 from ironic_lite.drivers.redfish import bios, management, power
 from ironic_lite.drivers.redfish.bmc import connection
 from ironic_lite.drivers.registry import Registry
@@ -45,7 +44,8 @@ CASES = {
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody is waited for longer than need be."""
     monkeypatch.setattr(bios, "_interval", lambda: 0.02)
-    monkeypatch.setattr(bmc_bases, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(power, "FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(power.RedfishPower, "first_pause", 0.01)
     monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
     config.CONF([], default_config_files=[], default_config_dirs=[])
     yield

@@ -15,7 +15,7 @@ from ironic_lite.conductor.watch import timeouts
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import causes, failures
-from ironic_lite.drivers import base, bmc_bases
+from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import deploy, steps
 from ironic_lite.drivers.redfish import management, power
 from ironic_lite.drivers.redfish.bmc import connection
@@ -379,7 +379,8 @@ def redfish(
 ) -> Iterator[ConductorFixture]:
     """A conductor that retries no request to a BMC."""
     monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
-    monkeypatch.setattr(bmc_bases, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(power, "FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(power.RedfishPower, "first_pause", 0.01)
     config.CONF([], default_config_files=[], default_config_dirs=[])
     config.CONF.set_override("connection_attempts", 1, group="redfish")
     config.CONF.set_override("connection_retry_interval", 0, group="redfish")

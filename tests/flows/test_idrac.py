@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite.core import config
-from ironic_lite.drivers import bmc_bases
 from ironic_lite.drivers.redfish import idrac, power
 from ironic_lite.drivers.redfish.bmc import connection
 from ironic_lite.drivers.registry import Registry
@@ -33,7 +32,8 @@ CASES = {
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Pauses are short."""
     monkeypatch.setattr(idrac, "RECOVERY_PAUSE", 0.02)
-    monkeypatch.setattr(bmc_bases, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(power, "FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(power.RedfishPower, "first_pause", 0.01)
     monkeypatch.setattr(connection, "LINKS", connection.BmcLinks())
     config.CONF([], default_config_files=[], default_config_dirs=[])
     config.CONF.set_override("connection_retry_interval", 0, group="redfish")

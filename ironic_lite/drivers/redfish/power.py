@@ -199,6 +199,9 @@ CONFLICT_TRIES = 6
 CONFLICT_SECONDS = 5.0
 """Retries and pause for a BMC that refuses a change with 409, because another one is running."""
 
+FIRST_SECONDS = 1.0
+"""Pause in seconds before the first poll: a machine takes seconds, and a poll reads its System."""
+
 SILENCE_SECONDS = 2.0
 """Pause in seconds before a power request is sent again to a silent BMC."""
 
@@ -217,6 +220,7 @@ class RedfishPower(hardware.RedfishInterface, bmc_bases.SwitchingPower):
     ways: ClassVar[Mapping[str, PowerChange[Any]]] = {
         way.target: way for way in (TURN_ON, TURN_OFF, SHUT_DOWN)
     }
+    first_pause = 1.5
     settle_seconds = 15.0
     connection_checks = TABLE
 
@@ -267,6 +271,7 @@ class RedfishPower(hardware.RedfishInterface, bmc_bases.SwitchingPower):
             if refusal is _ALREADY:
                 return None
             if refusal is None:
+                task.pause(FIRST_SECONDS)
                 return functools.partial(_check_request, task, way, uris)
             later = time.monotonic() + CONFLICT_SECONDS < deadline
             if not (refusal.retry and left and later):
