@@ -7,9 +7,9 @@ argument, so URLs with it are never logged.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
+import functools
 import http.client
 import logging
 import re
@@ -240,6 +240,8 @@ T = TypeVar("T")
 LIMIT = 80 * 1024 * 1024
 """Bytes one answer may have. Most have some kilobytes, and collected logs some megabytes. The
 result of a step contains its arguments, and a configuration drive may have 64 MiB."""
+KEPT = bounded_http.IdleConnections(10.0)
+"""Connections to agents, by node, address and certificate."""
 _ADDRESS = re.compile(r"https?://[^\s'\"<>]+", re.IGNORECASE)
 _PAUSE = 1.0  # seconds between two attempts
 _SHORT_SECONDS = 10.0  # for a request that will be repeated
@@ -272,13 +274,11 @@ class AgentClient:
     def _pinned_context(self, agent: base.Agent) -> ssl.SSLContext:
         if not agent.verify_ca:
             raise self._agent_refused("connect", "it has an https address but gave no certificate")
+        conf = config.CONF.agent
         try:
-            context = bounded_http.pinned_tls_context(agent.verify_ca)
+            return _tls_context(agent.verify_ca, conf.tls_minimum_version, conf.tls_ciphers)
         except ValueError as why:
             raise self._agent_refused("connect", f"its certificate cannot be read: {why}") from None
-        conf = config.CONF.agent
-        bounded_http.limit_tls(context, conf.tls_minimum_version, conf.tls_ciphers)
-        return context
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -436,23 +436,25 @@ class AgentClient:
         asked = urllib.parse.urlencode({**(query or {}), "agent_token": self._agent.token})
         seconds = deadline.within(timeout or config.CONF.agent.command_timeout)
         limits = bounded_http.Limits(connect=seconds, whole=seconds, size=LIMIT)
-        headers = {"Accept": "application/json", "Connection": "close"}
+        headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = "application/json"
         host, port = self._address
         judge = allowed_networks.judge("agent")
         made = bounded_http.Connection(host, port, limits=limits, judge=judge, tls=self._tls)
-        target = f"{self._path}{path}?{asked}"
+        request = bounded_http.HttpRequest(method, f"{self._path}{path}?{asked}", headers, body)
+        node, agent = self._task.node.uuid, self._agent
         try:
-            memory = bounded_http.AnswerMemory(LIMIT, seconds)
-            with memory, contextlib.closing(made) as connection:
-                connection.connect()
-                # After connecting, which may take long.
-                self._task.confirm_lock(changes=method != "GET")
-                with connection.exchange(method, target, headers, body) as answer:
-                    content = bounded_http.content(answer, LIMIT, memory)
-                deadline.SILENT.note(self._task.node.uuid, silent=False)
-                return self._checked_answer(answer.status, content)
+            with bounded_http.AnswerMemory(LIMIT, seconds) as memory:
+                answer = KEPT.exchange(
+                    (node, agent.url, agent.verify_ca),
+                    made,
+                    request,
+                    before=lambda: self._task.confirm_lock(changes=method != "GET"),
+                    memory=memory,
+                )
+                deadline.SILENT.note(node, silent=False)
+                return self._checked_answer(answer.status, answer.content)
         except ssl.SSLCertVerificationError:
             reason = "its certificate differs from that of its heartbeat"
             raise self._agent_refused("TLS", reason) from None
@@ -512,6 +514,13 @@ class AgentClient:
             address=self._agent.url,
             heard_at=self._agent.heard_at.isoformat(),
         )
+
+
+@functools.lru_cache(maxsize=512)
+def _tls_context(pem: str, minimum: str | None, ciphers: str | None) -> ssl.SSLContext:
+    context = bounded_http.pinned_tls_context(pem)
+    bounded_http.limit_tls(context, minimum, ciphers)
+    return context
 
 
 def _masked_address(address: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
 """Execution of steps by a ramdisk's agent: each step is sent once and polled until its end.
 
 A timer polls with pauses that grow with the elapsed time, and each heartbeat polls too: the agent
-sends a heartbeat as soon as a step ends. After two minutes only heartbeats poll. No thread waits,
-and all data about a command is stored on the node, so any conductor can continue.
+sends a heartbeat within 5 s of a step's end. After two minutes only heartbeats poll. No thread
+waits, and all data about a command is stored on the node, so any conductor can continue.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def image_effects(found: Effects, *, whole_disk: bool) -> Effects:
 COMMAND = "agent_command"
 """Key of the running command: ``step`` (its ``Task.step_id``), ``id`` (None while the agent is
 busy), ``since`` (epoch seconds), ``boots``: "wanted", then "begun"."""
-SOON = 0.1  # seconds to the first poll
-SHARE = 0.25  # of the elapsed time: the next pause
-LONGEST = 30.0  # seconds; beyond, only heartbeats poll
+SOON = 0.5  # seconds to the first poll; each doubles the elapsed time
+LONGEST = 30.0  # seconds between two polls
+_POLLED = 120.0  # seconds; beyond, only heartbeats poll
 _LOST = (2.0, 5.0)
 """Pauses in seconds after a failed poll; after them the service waits for a heartbeat."""
 
@@ -267,7 +267,11 @@ def _poll_later(task: base.Task) -> base.Outcome:
     waits = known.get("step") == task.step_id and known.get("id") is None
     since = known["since"] if waits else now
     _keep_command(task, id=None, since=since)
-    return _schedule_poll(task, min(max(SOON, clock.lived_since(since) * SHARE), LONGEST))
+    return _schedule_poll(task, _pause(since))
+
+
+def _pause(since: float) -> float:
+    return min(max(SOON, clock.lived_since(since)), LONGEST)
 
 
 def follow(
@@ -295,11 +299,6 @@ def follow(
     return _step_result(task, kind, found, known["since"])
 
 
-def _ask_again(task: base.Task, since: float) -> base.Outcome:
-    pause = max(SOON, clock.lived_since(since) * SHARE)
-    return _schedule_poll(task, pause) if pause <= LONGEST else base.WAIT
-
-
 def _poll_lost_agent(task: base.Task, known: Json) -> base.Outcome:
     """Poll a lost agent only a few times, because each poll extends the timeout."""
     times = known.get("lost", 0)
@@ -319,7 +318,8 @@ def _step_result(
             why, node=task.node.uuid, command=agent_client.step_command(kind)
         )
     if found.status is CommandStatus.RUNNING:
-        return _ask_again(task, since)
+        polls = clock.lived_since(since) < _POLLED
+        return _schedule_poll(task, _pause(since)) if polls else base.WAIT
     if found.status is not CommandStatus.SUCCEEDED:
         task.keep(COMMAND, None)
         if found.erasure is not None:

@@ -9,8 +9,10 @@ import http.server
 import pathlib
 import ssl
 import threading
+import urllib.parse
 from typing import Any, ClassVar
 
+import psutil
 import pytest
 from oslo_config import cfg
 
@@ -63,6 +65,33 @@ def test_a_real_agent_lists_its_steps_and_runs_one(task: FakeTask, machine: proc
     assert agent_client.begun_command(client.commands(), CLEAN, task.step_id) == found
     assert agent_client.begun_command(client.commands(), CLEAN, "another/1/0") is None
     assert machine.ran() == ["scrub"]
+
+
+def test_clients_of_one_agent_share_a_connection_that_outlives_them(
+    task: FakeTask, machine: process.Agent
+) -> None:
+    agent_client.KEPT.close()
+    assert task.agent is not None
+    port = urllib.parse.urlsplit(task.agent.url).port
+
+    def mine() -> set[int]:
+        found = psutil.Process().net_connections("tcp")
+        return {one.laddr[1] for one in found if one.raddr and one.raddr[1] == port}
+
+    AgentClient(task).commands()
+    first = mine()
+    for _ in range(3):
+        AgentClient(task).commands()
+    assert (mine(), len(first)) == (first, 1)
+    execute(task, LINGER)
+    assert mine() == first
+    machine.flag()
+    other = FakeTask(task.node)
+    other.agent = dataclasses.replace(task.agent, verify_ca=f"{task.agent.verify_ca}\n")
+    AgentClient(other).commands()
+    assert len(mine()) == 2
+    agent_client.KEPT.close()
+    assert mine() == set()
 
 
 def test_one_command_runs_at_a_time(task: FakeTask, machine: process.Agent) -> None:
