@@ -8,6 +8,8 @@ WORKERS ?= $(shell expr 3 \* $$(nproc))
 LIVES ?= 500
 # Number of requests in `make repeats`.
 REPEATS ?= 10000
+# Number of imports that `make way-back` changes and exports.
+IMPORTS ?= 30
 # Number of requests that `make fuzz` sends to each route.
 REQUESTS ?= 300
 # Further folders of recorded machines for `make recorded`, separated by colons.
@@ -32,7 +34,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare move-in lock audit lowest tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke site bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
+.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare move-in way-back lock audit lowest tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke site bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +100,9 @@ attack: $(STAMP) ## attack the service from outside under load, and check it; se
 
 compare: $(STAMP) ## send the same requests to Ironic in the virtual environment IRONIC=path, and compare
 	$(VENV)/bin/python -W ignore -m tests.compare $(if $(IRONIC),--ironic $(IRONIC)) $(ARGS)
+
+way-back: $(STAMP) ## import Ironic IMPORTS=30 times, send random requests, export, import again, compare
+	EXPORT_EXAMPLES=$(IMPORTS) $(VENV)/bin/pytest --stuck-after 0 tests/db/test_export_ironic.py -k random $(ARGS)
 
 move-in: $(STAMP) ## move from Ironic of several releases and back; ARGS=--record renews the dumps of the tests, --models reads tables
 	$(VENV)/bin/python -W ignore -m tests.move_in $(ARGS)

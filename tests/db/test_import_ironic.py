@@ -201,7 +201,7 @@ def load(path: pathlib.Path, url: str) -> None:
                 sa.Column(one.name, _TYPES[one.form.value], primary_key=one.name == "id")
                 for one in table.of_head(head)
             ]
-            made = sa.Table(table.name, metadata, *columns)
+            made = sa.Table(table.name, metadata, *columns, mariadb_charset="utf8mb4")
             made.create(conn)
             listed = ", ".join(f'"{one.name}"' for one in columns)
             for row in read.execute(f"SELECT {listed} FROM {table.name}"):

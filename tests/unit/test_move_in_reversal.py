@@ -43,7 +43,8 @@ def test_imported_node_has_no_changes() -> None:
 
 def test_node_whose_state_is_written_has_nothing_of_its_work_left() -> None:
     theirs, ours = pair(
-        provision_state="active",
+        provision_state="error",
+        target_provision_state="available",
         reservation="c1",
         target_power_state="power on",
         deploy_step={"step": "deploy"},
@@ -51,7 +52,8 @@ def test_node_whose_state_is_written_has_nothing_of_its_work_left() -> None:
     )
     found = reversal.node_changes(theirs, {**ours, "provision_state": "available"}, MOVE)
     assert found == {
-        **{"provision_state": "available", "reservation": None, "target_power_state": None},
+        **{"provision_state": "available", "target_provision_state": None},
+        **{"reservation": None, "target_power_state": None},
         **{"deploy_step": {}, "clean_step": {}, "service_step": {}},
         "driver_internal_info": {"is_whole_disk_image": True},
     }

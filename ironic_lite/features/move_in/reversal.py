@@ -38,6 +38,7 @@ def node_changes(theirs: JsonView, ours: JsonView, move: rules.Move) -> Json:
     if "provision_state" in found:
         notes = rules.NOTES.there(ours["driver_internal_info"], ours, {}, move)
         found |= {"reservation": None, "target_power_state": None, "driver_internal_info": notes}
+        found["target_provision_state"] = ours["target_provision_state"]
         found |= {name: {} for name in _STEPS}
     return with_version(TABLES["nodes"], theirs, found, move)
 
