@@ -180,6 +180,8 @@ def test_s4_14_every_round_of_the_conductor_is_one_of_these(operator: Operator) 
     see_it |= {"overdue steps", "discoveries"}  # a retired node may be cleaned, too
     if "batches" in configurations.FEATURES:
         see_it |= {"batches"}  # the verbs refuse it as they refuse requests
+    if "search" in configurations.FEATURES:
+        see_it |= {"changes for the search", "search terms"}  # it is found as others are
     of_no_node = {"old history", "old files", "old keys", "old batches", "webhooks"}
     of_no_node |= {"evidence key"}
     assert rounds - of_no_node == leave_it_out | see_it

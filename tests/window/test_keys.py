@@ -21,9 +21,9 @@ WITHOUT_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: unde
 def test_keys_lead_to_run_log_and_acts_of_a_node(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    live.create("key-1")
-    live.provision("key-1", "manage", "manageable")
-    page.goto(to(live, "/v1/nodes/key-1/ports"))
+    live.create("keyed-1")
+    live.provision("keyed-1", "manage", "manageable")
+    page.goto(to(live, "/v1/nodes/keyed-1/ports"))
     state(page, "manageable").wait_for()
     page.keyboard.press("l")
     page.get_by_role("log").wait_for()
@@ -64,9 +64,9 @@ def test_keys_of_the_table_work_on_a_fresh_page(page: sync_api.Page, live: servi
 def test_enter_on_a_link_follows_the_link_beside_a_table(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    live.create("linked-1")
+    live.create("led-1")
     cold(page, live, "/v1/nodes?~q=linked-")
-    row(page, "linked-1").wait_for()
+    row(page, "led-1").wait_for()
     page.get_by_role("link", name="Doctor", exact=True).press("Enter")
     page.get_by_role("heading", name="Doctor").wait_for()
 

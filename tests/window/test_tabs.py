@@ -113,7 +113,7 @@ def test_tabs_without_locks_leave_connections_for_each_other(
 def test_tabs_without_locks_end_streams_that_a_busy_tab_told_too_late(
     open_page: OpenPage, live: service.Service
 ) -> None:
-    live.create("late-1")
+    live.create("late-tab-1")
     first = open_page(live)
     first.context.add_init_script(WITHOUT_LOCKS)
     pages = [first, *(first.context.new_page() for _ in range(STREAMS))]
@@ -139,9 +139,9 @@ def test_tabs_without_locks_end_streams_that_a_busy_tab_told_too_late(
         lambda: last.evaluate("() => 1") and sum(len(one.open) for one in streams) == STREAMS,
         "as many streams as the tabs may have",
     )
-    live.provision("late-1", "manage", "manageable")
+    live.provision("late-tab-1", "manage", "manageable")
     for page in pages:
-        row(page, "late-1").get_by_text("manageable", exact=True).wait_for()
+        row(page, "late-tab-1").get_by_text("manageable", exact=True).wait_for()
 
 
 @pytest.mark.own_context

@@ -64,7 +64,7 @@ def test_a_clean_ends_in_its_fail_state_and_can_be_tried_again(
 ) -> None:
     spoil, words = BAD_POWER[what]
     node = operator.at(machine)
-    spoil(machine)
+    at_reset(machine, "On", spoil)
     shown = operator.provision(node, "clean", clean_steps=POWER_CYCLE)
     assert shown["provision_state"] == "clean failed"
     assert (shown["maintenance"], shown["fault"]) == (True, "clean failure")
@@ -84,7 +84,7 @@ def test_a_deployment_ends_in_its_fail_state_and_can_be_tried_again(
 ) -> None:
     spoil, words = BAD_POWER[what]
     node = operator.at(machine, "available")
-    spoil(machine)
+    at_reset(machine, "On", spoil)
     shown = operator.provision(node, "active")
     assert (shown["provision_state"], shown["target_provision_state"]) == (
         "deploy failed",
