@@ -23,6 +23,7 @@ import statistics  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
+from typing import Any  # noqa: E402
 
 import sqlalchemy as sa  # noqa: E402
 
@@ -94,7 +95,7 @@ class Day:
     def __init__(self, opened: Database) -> None:
         self.database = opened
         self.uuids = population.fill(opened, NODES)
-        options: dict[str, object] = {
+        options: dict[str, Any] = {
             "conductor__hash_ring_reset_interval": 15,
             "conductor__workers_pool_size": 100,
             "conductor__max_concurrent_clean": 10_000,

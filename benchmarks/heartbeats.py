@@ -12,6 +12,7 @@ and reported beside the total.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import sys
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from benchmarks.figures import Figure, report, size
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
+from ironic_lite.domain import waiting
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import AgentClient
 from tests.support.fake_task import FakeTask
@@ -92,12 +94,13 @@ def send(
     return (service.cpu() - begin) / len(requests) * 1000, outcome
 
 
-def not_received(opened: Database, uuids: Sequence[str], since: str) -> int:
-    """Return the number of nodes without a recorded heartbeat since a time (UTC, ISO 8601)."""
+def not_received(opened: Database, uuids: Sequence[str], since: datetime.datetime) -> int:
+    """Return the number of nodes without a recorded heartbeat since a time, naive UTC."""
     node = models.nodes.c
-    query = sa.select(node.driver_internal_info).where(node.uuid.in_(uuids))
-    found = opened.read(lambda conn: conn.execute(query).scalars().all())
-    return sum(info.get("agent_last_heartbeat", "") < since for info in found)
+    query = sa.select(node.driver_internal_info, node.agent_heard_at).where(node.uuid.in_(uuids))
+    found = opened.read(lambda conn: conn.execute(query).all())
+    times = [waiting.last_heartbeat(*row) for row in found]
+    return sum(at is None or at < since for at in times)
 
 
 def poll_cost(url: str, pem: str) -> float:
@@ -124,7 +127,7 @@ def _measure(
     """
     requests = [heartbeat(uuid, *agent) for uuid in uuids]
     send(service, requests, LOW_RATE * 5)  # the first one of a node costs more
-    since = clock.now().isoformat()
+    since = clock.now()
     rounds = 1 if agent else ROUNDS  # polls take long
     cpu, outcome = send(service, requests * rounds)
     missing = not_received(opened, uuids, since)

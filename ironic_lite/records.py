@@ -218,6 +218,9 @@ class Node(Record):
     data_state_at: datetime.datetime | None
     data_state_by: str | None
     import_uuid: str | None
+    agent_pin: str | None
+    agent_pin_generation: int | None
+    agent_heard_at: datetime.datetime | None
 
 
 class Port(Record):

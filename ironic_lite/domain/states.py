@@ -265,6 +265,14 @@ WITH_INSTANCE = frozenset(
 DELETABLE = frozenset({S.MANAGEABLE, S.ENROLL, S.ADOPTFAIL, S.AVAILABLE})
 VOLUMES_REMOVABLE = DELETABLE - {S.AVAILABLE}
 """States in which a machine's volumes can be removed while it is powered on."""
+POSTPONED = tuple(
+    one for one, about in STATES.items() if about.kind is Kind.WAIT and one is not S.INSPECTWAIT
+)
+"""The states whose time-out a heartbeat postpones.
+
+An inspection waits for a report. An agent whose report was refused sends no second one, but sends
+heartbeats as long as its machine is on.
+"""
 LOOKUP_ALLOWED = frozenset(
     {
         S.DEPLOYING,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
+
+import orjson
 
 from ironic_lite.core import config
 from ironic_lite.core.json_types import JsonView, restored
@@ -20,7 +23,7 @@ RETRY = "retry"
 """The service retries the failed run by itself, at ``wakes_at``."""
 COLUMNS = (
     *("provision_state", "provision_updated_at", "wake_at", "driver_internal_info"),
-    *("maintenance", "fault", "clean_step", "deploy_step", "service_step"),
+    *("agent_heard_at", "maintenance", "fault", "clean_step", "deploy_step", "service_step"),
     *(f"{kind}_interface" for kind in INTERFACE_KINDS),
 )
 """Columns of a node that `of` reads."""
@@ -58,8 +61,31 @@ class NodeWait(NamedTuple):
 
 def heard_at(node: JsonView) -> datetime.datetime | None:
     """Return the time of the last heartbeat of the node's running agent."""
-    at = (node["driver_internal_info"] or {}).get(_HEARD)
-    return datetime.datetime.fromisoformat(at).replace(tzinfo=None) if at else None
+    return last_heartbeat(node["driver_internal_info"] or {}, node["agent_heard_at"])
+
+
+def last_heartbeat(notes: JsonView, recorded: datetime.datetime | None) -> datetime.datetime | None:
+    """Return the time of the running agent's last heartbeat.
+
+    :param notes: with the time of the last one that a conductor has accepted.
+    :param recorded: the time of the last one that the API has recorded by itself, if any; a former
+        agent's counts no more.
+    """
+    at = notes.get(_HEARD)
+    found = datetime.datetime.fromisoformat(at).replace(tzinfo=None) if at else None
+    return max(found, recorded) if found and recorded else found
+
+
+def shown_notes(node: JsonView) -> JsonView | None:
+    """Return ``driver_internal_info`` with the time of the last heartbeat."""
+    notes: JsonView | None = node["driver_internal_info"]
+    at = heard_at(node)
+    return notes if notes is None or at is None else {**notes, _HEARD: at.isoformat()}
+
+
+def agent_pin(url: str, token: str, verify_ca: str | None, version: str | None) -> str:
+    """Return the digest by which the API recognises the heartbeats of an agent."""
+    return hashlib.sha256(orjson.dumps([url, token, verify_ca, version])).hexdigest()
 
 
 def asked_for_token(node: JsonView) -> bool | None:

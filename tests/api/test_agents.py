@@ -19,7 +19,6 @@ from ironic_lite.domain.states import State
 from ironic_lite.rpc import contract
 from tests.support.api_rows import HOST, AddNode
 from tests.support.conductor_recorder import Recorder
-from tests.support.statements import count_statements
 from tests.support.wsgi_client import Client
 
 # Lookup: an agent finds its node by MAC addresses or UUID, and gets its token once.
@@ -452,21 +451,6 @@ def test_plain_http_leads_neither_to_ourselves_nor_to_names(
 ) -> None:
     conf.set_override("require_tls", False, "agent")
     assert beat(api, node, callback_url=url).status == 400
-
-
-def test_the_way_to_the_conductor_is_looked_up_once(
-    api: Client, node: Json, database: session.Database, recorder: Recorder
-) -> None:
-    assert beat(api, node).status == 202
-    with count_statements(database) as sent:
-        assert beat(api, node).status == 202
-    assert len(sent) == 0, sent
-    recorder.answers["heartbeat"] = errors.NodeNotFound(node=node["uuid"])
-    assert beat(api, node).status == 400
-    recorder.answers["heartbeat"] = None
-    with count_statements(database) as sent:
-        assert beat(api, node).status == 202
-    assert len(sent) == 1, sent
 
 
 def test_plain_http_can_be_allowed(api: Client, node: Json, conf: cfg.ConfigOpts) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -15,11 +16,12 @@ from ironic_lite import errors
 from ironic_lite.conductor.endpoints import agent
 from ironic_lite.core import clock
 from ironic_lite.db.queries import nodes as db_nodes
+from ironic_lite.domain import waiting as waits
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake.hardware import FakeDeploy
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
-from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 from tests.support.statements import count_statements
 
 Json = dict[str, Any]
@@ -119,7 +121,7 @@ def test_a_node_that_is_worked_on_asks_the_agent_to_come_back(rig: ConductorFixt
 
 @pytest.mark.parametrize("state", ["available", "manageable", "clean hold", *WAITING])
 def test_a_heartbeat_costs_three_statements_at_most(rig: ConductorFixture, state: str) -> None:
-    """With that of the API, which remembers the way: none. A worker asks nothing on its own."""
+    """Those of the API come before. A worker asks nothing on its own."""
     node = waiting(rig, state, clean_step={"interface": "deploy", "step": "x"})
     if state in WAITING:
         kind = "deploy" if state == "wait call-back" else state.partition(" ")[0]
@@ -336,3 +338,39 @@ def test_few_agent_calls_wait_for_locks_at_once(
     for one in waiting:
         one.join(60)
     assert rig.endpoints.lock_waiters.held == 0
+
+
+def test_death_in_a_verb_leaves_no_pin_that_swallows_a_heartbeat(stage: crashes.Stage) -> None:
+    pin, pinned = waits.agent_pin(URL, TOKEN, "PEM", "13.0.0"), list[int]()
+
+    def recorded(node: str) -> bool:
+        return stage.database.write(lambda conn: db_nodes.record_heartbeat(conn, node, pin=pin))
+
+    def begin(rig: ConductorFixture) -> str:
+        node = waiting(rig, "manageable")
+        beat(rig, node)
+        assert recorded(node)
+        pinned.append(rig.get(node)["generation"])
+        return node
+
+    def clean(rig: ConductorFixture, node: str) -> None:
+        rig.ask("clean", node, clean_steps=listed("bios.factory_reset"))
+
+    for moment in stage.moments("commit"):
+        node = moment.die(begin, clean)
+        row = moment.rig.get(node)
+        begun = row["run_uuid"] is not None or row["reservation"] is not None
+        assert recorded(node) is (not begun and row["generation"] == pinned[-1])
+        rig = moment.heir()
+        crashes.rests(rig, node)
+        assert recorded(node) is (rig.get(node)["generation"] == pinned[-1])
+        assert (rig.get(node)["generation"] == pinned[-1]) is (rig.runs(node) == [])
+
+
+def test_death_after_the_pin_leaves_an_agent_that_the_api_hears(stage: crashes.Stage) -> None:
+    pin = waits.agent_pin(URL, TOKEN, "PEM", "13.0.0")
+    for moment in stage.moments("commit"):
+        node = moment.die(lambda rig: waiting(rig, "available"), beat)
+        assert moment.rig.get(node)["agent_pin"] == pin
+        record = functools.partial(db_nodes.record_heartbeat, uuid=node, pin=pin)
+        assert stage.database.write(record)

@@ -12,6 +12,7 @@ from typing import Any
 from ironic_lite.api import app
 from ironic_lite.conductor.endpoints.interceptors import WithoutSecrets
 from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers.registry import Registry
 from ironic_lite.rpc import stub
 from tests.support import conductor_fixture, whole_api
 from tests.support.statements import Statements, count_statements
@@ -25,24 +26,31 @@ class _Wire:
     """Stands for ``rpc.client.RpcClient``: the only conductor is at hand."""
 
     rig: conductor_fixture.ConductorFixture
+    calls: list[str] = dataclasses.field(default_factory=list)
 
     def send(self, call: stub.RpcCall) -> Any:
         """Call the conductor itself."""
+        self.calls.append(call.method)
         return WithoutSecrets()(call, stub.to(self.rig.endpoints))
 
 
 class InProcess:
     """A service whose statements can be counted."""
 
-    def __init__(self, database: Database, **options: Any) -> None:
+    def __init__(
+        self, database: Database, registry: Registry | None = None, **options: Any
+    ) -> None:
         """Start both; ``options`` are the conductor's and the API's, as ``group__option``."""
         self.database = database
         self.rig = conductor_fixture.build(
-            database, **{"conductor__hash_ring_reset_interval": 3600, **options}
+            database, registry, **{"conductor__hash_ring_reset_interval": 3600, **options}
         )
         conf = self.rig.service.runtime.conf
+        wire = _Wire(self.rig)
+        self.calls = wire.calls
+        """The methods of the conductor that were called."""
         self._told = app.listening(database, conf)
-        self.api = Client(whole_api.build(database, _Wire(self.rig), conf, self._told))
+        self.api = Client(whole_api.build(database, wire, conf, self._told))
         self.api.get("/v1/nodes/detail")  # now the API knows for an hour who is alive
 
     def sent(self, ask: Callable[[Client], Response], status: int = 200) -> Statements:

@@ -6,7 +6,6 @@ import contextlib
 import hmac
 import ipaddress
 import re
-import time
 import urllib.parse
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -17,13 +16,12 @@ from ironic_lite.api.auth import failed_attempts
 from ironic_lite.api.http import expose, refusals
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import node_lookup, queries, views
-from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes, ports
-from ironic_lite.domain import erasure_results, fast_track, states, vocabulary
+from ironic_lite.domain import erasure_results, fast_track, states, vocabulary, waiting
 from ironic_lite.domain.states import State
 from ironic_lite.rpc import contract
 
@@ -208,17 +206,11 @@ _STATUSES = ("start", "end", "error")
 _URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,5})?(/[!-~]*)?", re.ASCII)
 _SHOWN = 64  # characters of an unauthenticated caller's node name in logs and messages
 _NEEDED = ("uuid", "driver", "conductor_group")
-_MOST_ROUTES = 100_000
 _LONGEST_URL = 2048  # characters
 
 
 class Heartbeat(failed_attempts.Unauthenticated):
     """Heartbeats: the only requests that an agent starts by itself after its lookup."""
-
-    def __init__(self, service: Service) -> None:
-        super().__init__(service)
-        # UUID -> end of validity, and the columns that determine the node's conductor.
-        self._routes: dict[str, tuple[float, Json]] = {}
 
     @failed_attempts.counted
     @expose.expose(
@@ -287,34 +279,19 @@ class Heartbeat(failed_attempts.Unauthenticated):
             raise errors.InvalidParameter(path="agent_token", reason=contract.WRONG_TOKEN)
 
     def _hand_on(self, request: Request, ident: str, **given: Any) -> None:
-        row = self._route(request, ident)
-        conductor = self.service.conductor_of(row)
-        try:
-            conductor.heartbeat(request.who, node_uuid=row["uuid"], **given)
-        except errors.Error:
-            self._routes.pop(ident, None)
-            raise
+        """Record the heartbeat of a pinned agent, or else pass it to the node's conductor.
 
-    def _route(self, request: Request, ident: str) -> Json:
-        """Return the columns that determine a node's conductor, cached as long as the ring.
-
-        Heartbeats are the most frequent requests, and these columns rarely change. A conductor
-        that receives a heartbeat of another conductor's node handles it too.
+        A conductor that receives a heartbeat of another conductor's node handles it too.
         """
-        now = time.monotonic()
-        known = self._routes.get(ident)
-        if known is not None and now < known[0]:
-            return known[1]
+        about = ("callback_url", "agent_token", "agent_verify_ca", "agent_version")
+        pin = waiting.agent_pin(*(given[name] for name in about))
+        if self.service.database.write(lambda conn: nodes.record_heartbeat(conn, ident, pin=pin)):
+            return
         try:
             row = node_lookup.fetch(self.service, request, ident, _NEEDED)
         except errors.InvalidParameter:  # not a valid name; reported as a missing node
             raise errors.NodeNotFound(node=ident[:_SHOWN]) from None
-        if len(self._routes) >= _MOST_ROUTES:
-            self._routes.clear()
-        if ident == row["uuid"]:
-            keep = self.service.conf.conductor.hash_ring_reset_interval
-            self._routes[ident] = now + keep, row
-        return row
+        self.service.conductor_of(row).heartbeat(request.who, node_uuid=row["uuid"], **given)
 
     def _check_url(self, url: str) -> None:
         """Refuse a URL other than http, https, or empty (an agent without commands)."""

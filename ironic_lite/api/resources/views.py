@@ -17,13 +17,14 @@ from ironic_lite.api.http.refusals import Linker
 from ironic_lite.api.policy.access import OWNERS, REDACTED
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Row
-from ironic_lite.domain import fields
+from ironic_lite.domain import fields, waiting
 from ironic_lite.domain.states import State
 
 Shape = Callable[[Any], Any]
 
 _AVAILABLE_SINCE = 2
 _INSPECT_WAIT_SINCE = 39
+_NOTES, _HEARD = "driver_internal_info", "agent_heard_at"
 
 
 # Compared by identity, because each resource exists once and is a key of the cache of `plan`.
@@ -49,6 +50,7 @@ NODES = Resource(
     below=(("ports", 1), ("states", 14), ("portgroups", 24), ("volume", 32)),
     needs=(
         ("conductor", ("driver", "conductor_group")),
+        (_NOTES, (_HEARD,)),
         *((name, OWNERS) for name in REDACTED),
     ),
 )
@@ -138,6 +140,9 @@ class Plan:
         return rows
 
     def _translate_values(self, rows: list[Row]) -> None:
+        if _HEARD in self.columns:
+            for row in rows:
+                row[_NOTES] = waiting.shown_notes(row)
         for column, shape in self.shapes:
             for row in rows:
                 if row[column]:

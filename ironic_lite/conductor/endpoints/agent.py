@@ -22,7 +22,7 @@ from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
 from ironic_lite.core.slots import Slots
 from ironic_lite.db.queries import nodes
-from ironic_lite.domain import holds, node_locks, states
+from ironic_lite.domain import holds, node_locks, states, waiting
 from ironic_lite.domain.states import State
 from ironic_lite.drivers.agent import ramdisk
 from ironic_lite.images import boot_requests
@@ -124,6 +124,9 @@ class AgentEndpoints:
     ) -> None:
         """Record a heartbeat; in a wait state the deploy interface may continue the node.
 
+        Where no heartbeat ends or changes a wait, this agent is pinned: until the node's next save,
+        which any change of it is, the API records the agent's heartbeats by itself.
+
         The agent gets its reply before a worker calls the agent back.
 
         :raises errors.InvalidParameter: the token is wrong, or the agent's address has changed.
@@ -141,6 +144,10 @@ class AgentEndpoints:
         first = seen.agent is None
         _record_heartbeat(seen, callback_url, agent_version, agent_verify_ca)
         if not _may_end_wait(seen):
+            seen.node.agent_pin = waiting.agent_pin(
+                callback_url, agent_token, agent_verify_ca, agent_version
+            )
+            seen.node.agent_pin_generation = node.generation + 1
             self.tasks.note(seen)
             return
         with self.tasks.lock(
@@ -185,9 +192,7 @@ def _token_for_agent(task: Task) -> Json:
 def _record_heartbeat(task: Task, url: str, version: str | None, verify_ca: str | None) -> None:
     at = clock.now()
     task.notes.heard(url=url, version=version, at=at.isoformat(), verify_ca=verify_ca)
-    # An inspection waits for a report. An agent whose report was refused sends no second one, but
-    # sends heartbeats as long as its machine is on.
-    if states.kind(task.state) is states.Kind.WAIT and task.state is not State.INSPECTWAIT:
+    if task.state in states.POSTPONED:
         task.node.provision_updated_at = at
 
 

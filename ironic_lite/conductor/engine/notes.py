@@ -21,7 +21,7 @@ import orjson
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.db.engine import encryption
-from ironic_lite.domain import fields
+from ironic_lite.domain import fields, waiting
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.drivers.base import Agent
 from ironic_lite.records import Node, StepsByInterface, StoredStep, StoredTemplate
@@ -340,10 +340,10 @@ class Notes(RetryNotes):
     @property
     def agent(self) -> Agent | None:
         """The agent that has sent a heartbeat since its ramdisk booted."""
-        url, token, at = self.agent_url, self.token, self._get_note("agent_last_heartbeat")
-        if not (url and token and at):
+        url, token, node = self.agent_url, self.token, self._node
+        heard_at = waiting.last_heartbeat(node.driver_internal_info, node.agent_heard_at)
+        if not (url and token and heard_at):
             return None
-        heard_at = datetime.datetime.fromisoformat(at)
         about = (self._get_note("agent_verify_ca"), self._get_note("agent_version"), heard_at)
         return Agent(url, token, *about, moved=self._get_note(_MACHINE) != self._machine_id(token))
 

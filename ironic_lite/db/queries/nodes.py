@@ -19,7 +19,7 @@ from ironic_lite.db.queries import holds, paging, runs
 from ironic_lite.db.queries.paging import unindexed
 from ironic_lite.db.queries.resources import is_uuid
 from ironic_lite.db.tables import models
-from ironic_lite.domain import causes, node_locks
+from ironic_lite.domain import causes, node_locks, states
 from ironic_lite.domain.erasure_records import DataState
 
 COLUMNS: tuple[str, ...] = models.columns(models.nodes)
@@ -49,6 +49,27 @@ _FORGET_POWER = (
     .values({**_NEXT, "power_state": None})
 )
 _EDIT = prepared.Write(models.nodes.update().where(*_UNCHANGED).values(_NEXT))
+_HEARD_AT = sa.bindparam("k_at", type_=_NODE.agent_heard_at.type)
+_HEARTBEAT = prepared.Write(
+    models.nodes.update()
+    .where(
+        _NODE.uuid == sa.bindparam("k_uuid"),
+        _NODE.agent_pin == sa.bindparam("k_pin"),
+        _NODE.agent_pin_generation == _NODE.generation,
+        _NODE.reservation.is_(None),
+    )
+    .values(
+        agent_heard_at=_HEARD_AT,
+        provision_updated_at=sa.case(
+            (
+                sa.or_(*(_NODE.provision_state == str(one) for one in states.POSTPONED)),
+                _HEARD_AT,
+            ),
+            else_=_NODE.provision_updated_at,
+        ),
+    ),
+    columns=False,
+)
 _SAVE = prepared.Write(models.nodes.update().where(*_MINE).values(_NEXT))
 _LOCK = prepared.Write(
     models.nodes.update().where(_NODE.uuid == sa.bindparam("k_uuid"), _NODE.reservation.is_(None))
@@ -282,6 +303,18 @@ def edit(conn: Connection, uuid: str, values: RowView, *, generation: int) -> No
     guard = {"k_uuid": uuid, "k_generation": generation}
     if not _write(conn, _EDIT, uuid, {"updated_at": clock.now(), **values}, guard):
         raise _edit_refused(conn, uuid)
+
+
+def record_heartbeat(conn: Connection, uuid: str, *, pin: str) -> bool:
+    """Record a heartbeat of the agent that a conductor has pinned; return whether it is recorded.
+
+    The pin holds for one generation of the node, so each change of the node ends it. The generation
+    stays, because a heartbeat changes nothing that a client could lose.
+
+    :param pin: as `waiting.agent_pin` makes it.
+    """
+    values = {"k_uuid": uuid, "k_pin": pin, "k_at": clock.now()}
+    return bool(_HEARTBEAT.execute(conn, values))
 
 
 def forget_power(conn: Connection) -> None:

@@ -88,6 +88,10 @@ nodes = column.table(
     column.time("data_state_at"),
     column.text("data_state_by", 36),
     column.uuid("import_uuid", index=True),  # of the import that has added the node
+    # A heartbeat of this agent, in this generation of the node, is only recorded.
+    column.text("agent_pin", 64),
+    sa.Column("agent_pin_generation", column.Id),
+    column.time("agent_heard_at"),
     # Filters of lists, each in the order of enrollment.
     *(sa.Index(f"ix_nodes_{name}_id", name, "id") for name in _FILTERS),
     # All columns that overviews count by, so that they read no row.
