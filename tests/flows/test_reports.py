@@ -284,6 +284,22 @@ def test_steps_of_a_clean_are_noted_also_when_nothing_is_left(rig: ConductorFixt
     assert versions(rig, node) == {"bios": "A-2", "bmc": "7"}
 
 
+@pytest.mark.parametrize(
+    ("interface", "step", "told"),
+    [
+        ("deploy", "erase_devices_metadata", {}),
+        ("management", "reset_bmc", {"turbo": "True"}),
+    ],
+)
+def test_clean_reads_firmware_only_after_a_step_that_may_change_it(
+    rig: ConductorFixture, interface: str, step: str, told: dict[str, str]
+) -> None:
+    node = rig.node(driver_internal_info={"driver_notes": TURBO})
+    row = rig.call("clean", node, clean_steps=[{"interface": interface, "step": step}])
+    assert row["provision_state"] == "manageable"
+    assert settings(rig, node) == told
+
+
 def test_a_step_that_waited_is_noted_at_its_end(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_steps=["bios.apply_configuration"], fake_step_seconds=1000)
     rig.ask("clean", node, clean_steps=[apply(a=1)])

@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 74_295, "tokens": 652_000, "files": 381, "small": 66, "single": 63}
+ALL = {"lines": 74_300, "tokens": 652_000, "files": 381, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

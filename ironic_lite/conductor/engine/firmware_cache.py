@@ -48,21 +48,25 @@ class _Kind:
 
 
 def after(task: Task, step: StoredStep) -> None:
-    """Ask again for facts that a step may have changed; an empty reply counts, too."""
+    """Ask again for facts that a step may have changed; an empty reply counts, too.
+
+    Steps of management may import a whole configuration.
+    """
     if step["interface"] in _KINDS:
         _read_kind(task, step["interface"], empty=True)
         note_boot(task)
+    elif step["interface"] == "management":
+        refresh(task)
 
 
 def refresh(task: Task) -> None:
-    """Ask for all facts; an empty reply keeps the stored ones.
+    """Ask for all facts but those of the next boot; an empty reply keeps the stored ones.
 
     A missing reply ends the queries.
     """
     for kind in _KINDS:
         if not _read_kind(task, kind, empty=False):
             return
-    note_boot(task)
 
 
 def note_boot(task: Task) -> None:

@@ -318,7 +318,8 @@ def _record_end(task: Task, phase: Phase, index: int) -> None:
     _note_step(task, phase, index, state="done", ended_at=clock.now())
     step = task.notes.listed(phase.kind)[index]
     if not step_lists.for_children(step):
-        firmware_cache.after(task, step)
+        if phase.kind is not StepKind.VERIFY:  # its end reads all
+            firmware_cache.after(task, step)
         evidence.ended(task, phase.kind, step, _step_ordinal(task, index))
     task.journal.event(
         "step_ended", run=task.node.run_uuid, event=phase.kind, data=_step_facts(task, index, step)

@@ -155,7 +155,7 @@ def finish(task: Task) -> None:
 
     Requirements S1.13 and S4.5.
     """
-    firmware_cache.refresh(task)
+    firmware_cache.note_boot(task)
     _require_clean_data(task)
     if task.notes.boots_ramdisk(StepKind.CLEAN):
         task.driver.deploy.tear_down_cleaning(task)
