@@ -82,10 +82,28 @@ def test_the_database_follows_if_so_configured(build: Callable[..., ConductorFix
     assert (rig.get(node)["power_state"], real(rig, node)) == (OFF, OFF)
 
 
-def test_an_unknown_power_state_is_learned(rig: ConductorFixture) -> None:
+def test_an_unknown_power_state_is_learned(
+    rig: ConductorFixture, caplog: pytest.LogCaptureFixture
+) -> None:
     node = machine(rig, None, ON)
-    act(rig)
+    with caplog.at_level("INFO"):
+        act(rig)
     assert (rig.get(node)["power_state"], real(rig, node)) == (ON, ON)
+    (said,) = (one for one in caplog.records if "its power is" in one.getMessage())
+    assert said.levelname == "INFO"  # the machine has not changed
+
+
+def test_power_that_was_changed_outside_is_a_warning(
+    build: Callable[..., ConductorFixture], caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = build(conductor__force_power_state_during_sync=False)
+    node = machine(rig, ON, OFF)
+    act(rig)
+    (said,) = (one for one in caplog.records if "its power is" in one.getMessage())
+    assert (said.levelname, said.getMessage()) == (
+        *("WARNING",),
+        f"Node {node}: its power is power off, it was power on",
+    )
 
 
 def test_a_machine_that_must_stay_on_is_not_switched_off(rig: ConductorFixture) -> None:

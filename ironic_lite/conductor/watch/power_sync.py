@@ -236,14 +236,13 @@ class PowerSync:
             with deadline.limit(deadline.UNHURRIED):
                 actual = task.driver.power.get_power_state(task)
             wanted = task.node.power_state
-            if actual is None:
-                return
-            if actual == wanted:
+            if actual is not None and actual == wanted:
                 self._note_boot(task)
                 return
-            if wanted is not None and self._force_power(task, wanted, actual):
+            if actual is None or (wanted and self._force_power(task, wanted, actual)):
                 return
-            LOG.warning("Node %s: its power is %s, not %s", node_uuid, actual, wanted)
+            said = logging.WARNING if wanted else logging.INFO  # the first reading of a new node
+            LOG.log(said, "Node %s: its power is %s, it was %s", node_uuid, actual, wanted)
             task.node.power_state = actual
             task.save()
             self.records.settled(node_uuid)
