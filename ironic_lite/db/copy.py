@@ -22,7 +22,7 @@ from ironic_lite.db.tables import migrate, models, reencryption
 from ironic_lite.db.tables.models import column
 
 BATCH_ROWS = 500
-BATCH_BYTES = 4 * 1024 * 1024
+BATCH_BYTES = 1024 * 1024
 _FETCHED = 50
 """Rows that a cursor reads at once: few, because a row of a log or an inventory may be large."""
 OF_ROWS = (
@@ -59,7 +59,7 @@ _TABLES = [as_stored(table, _STORED) for table in models.metadata.sorted_tables]
 
 
 def write_rows(conn: Connection, table: sa.Table, rows: Iterable[Row]) -> int:
-    """Insert rows, at most 500 and about 4 MiB a statement; return their number.
+    """Insert rows, at most 500 and about 1 MiB a statement; return their number.
 
     :raises errors.Error: the database does not take a row, with the first line of its driver.
     """
