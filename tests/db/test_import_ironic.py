@@ -247,6 +247,21 @@ def test_nodes_are_held_and_their_history_says_so(
     assert {row["kind"] for row in feed} == {"imported"}
 
 
+@pytest.mark.feature("search")
+def test_search_finds_imported_nodes_at_once(
+    database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    search = pytest.importorskip("ironic_lite.features.search.rows")
+    imported(database, f"sqlite:///{dump(tmp_path)}", known)
+    some = database.read(lambda conn: search.changes(conn, 100))
+    assert len(some) == 14
+    database.write(lambda conn: search.settle(conn, some))
+    (hit, *_), _ = database.read(
+        lambda conn: search.search(conn, ["r7-03"], limit=5, project=None, readable={})
+    )
+    assert (hit.name, hit.field) == ("r7-03", "name")
+
+
 def test_trial_has_its_own_kind_and_leaves_out_nodes_in_motion(
     database: Database, known: Any, tmp_path: pathlib.Path
 ) -> None:
@@ -804,8 +819,8 @@ known = here.names.NameTable(here.Registry.load(here.Settings(
     interfaces={kind: one.split(",") for kind, one in here.INTERFACES.items()},
 )))
 order = ["chassis", "deploy_templates", "runbooks", "inspection_rules", "nodes", "holds", "events",
-    "allocations", "node_traits", "portgroups", "ports", "volume_connectors", "volume_targets",
-    "bios_settings", "firmware_components", "inventories", "imports"]
+    "search_changes", "allocations", "node_traits", "portgroups", "ports", "volume_connectors",
+    "volume_targets", "bios_settings", "firmware_components", "inventories", "imports"]
 for name in order:
     if not (child := os.fork()):
         def write_rows(conn, table, rows):
@@ -837,6 +852,6 @@ def test_death_at_each_table_leaves_the_target_as_it_was(
         [sys.executable, "-c", _DEATHS, url, target], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.split()) == 17
+    assert len(done.stdout.split()) == 18
     assert not imported(database, url, known).refuses
     assert len(found_rows(database, models.nodes)) == 14

@@ -493,6 +493,8 @@ class Import:
         copy.write_rows(conn, models.holds, map(self._hold, told))
         for batch in copy.batches(map(self._event, told)):
             events.add(conn, batch)
+        # If the feature search is on, a conductor makes the terms of these nodes within seconds.
+        copy.write_rows(conn, models.search_changes, ({"node_uuid": one["uuid"]} for one in told))
         self._write(conn, TABLES["allocations"], self._allocations(None))
         for name in OF_NODES:
             found = (ours for _, ours in self.node_rows(name))
