@@ -6,7 +6,9 @@ import contextlib
 import datetime
 import hashlib
 import json
+import os
 import pathlib
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -27,7 +29,7 @@ from ironic_lite.domain import fields, history
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.move_in.ironics import VERSIONS
 from tests.move_in.source import SECRETS
-from tests.support import database_servers, prefork, service
+from tests.support import database_servers, prefork, private_servers, service
 
 pytestmark = pytest.mark.feature("move_in")
 imports = pytest.importorskip("ironic_lite.features.move_in.imports")
@@ -174,6 +176,44 @@ def test_source_on_a_server_gives_the_same_rows(
             for one in (first, second)
         ]
         assert sorted(rows[0], key=str) == sorted(rows[1], key=str)
+
+
+_ACCOUNTS: dict[str, tuple[str, str, str]] = {
+    # creates an account, lets it read, removes it
+    "postgresql": (
+        *("CREATE ROLE {} LOGIN PASSWORD 'secret'",),
+        *("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}", "DROP ROLE {}"),
+    ),
+    "mysql": (
+        *("CREATE USER {} IDENTIFIED BY 'secret'",),
+        *("GRANT SELECT ON `{database}`.* TO {}", "DROP USER {}"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", database_servers.SERVERS)
+def test_account_that_may_only_read_is_enough(
+    kind: str, sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    create, grant, drop = _ACCOUNTS[kind]
+    with contextlib.ExitStack() as opened_:
+        account = f"reader_{os.getpid()}"
+        database_servers.admin(kind, create.format(account))
+        opened_.callback(database_servers.admin, kind, drop.format(account))
+        url = opened_.enter_context(database_servers.own_database(kind, "ironic"))
+        load(dump(tmp_path), url)
+        whole = sa.make_url(url)
+        with contextlib.closing(session.open_database(url)) as owner:
+            right = grant.format(account, database=whole.database)
+            owner.write(lambda conn: conn.exec_driver_sql(right))
+        login = whole.set(username=account, password="secret")
+        read = login.render_as_string(hide_password=False)
+        with contextlib.closing(sources.open_database(sqlite_database, read, write=True)) as there:
+            assert dbsync.check_conductors(there, imports.ImportRequest(), stopped=False) == []
+            with pytest.raises(errors.Unavailable, match="refuses this"):
+                there.write(lambda conn: conn.execute(sa.text("DELETE FROM nodes")))
+        made = imported(sqlite_database, read, known)
+        assert made.report.counts["nodes"]["written"] == 14
 
 
 def _in_seconds(row: Json) -> Json:
@@ -685,6 +725,31 @@ def test_unexpected_error_is_one_line_without_its_text() -> None:
     assert said.startswith("Stopped by an unexpected JSONDecodeError in line ")
     assert "Nothing was written. Please report this line" in said
     assert "Panse" not in said
+
+
+def test_full_disk_in_the_middle_changes_neither_side(
+    sqlite_database: Database, tmp_path: pathlib.Path
+) -> None:
+    large = """UPDATE nodes SET extra = '{"a": "' || hex(zeroblob(400000)) || '"}'"""
+    path = dump(tmp_path, NEWEST, large)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    file = disk / "ironic-lite.sqlite"
+    sqlite_database.close()
+    with contextlib.ExitStack() as opened_:
+        try:
+            opened_.enter_context(private_servers.small_disk(disk, 8))
+        except private_servers.Lacking as why:
+            pytest.skip(f"NOT TESTED: {why}")
+        shutil.copy(str(sqlite_database.url.database), file)
+        target = session.open_database(f"sqlite:///{file}")
+        opened_.callback(target.close)
+        before = _digest(path), counts(target)
+        done = run(tmp_path, target, "--from", f"sqlite:///{path}")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "has no space left" in done.stderr
+        assert done.stderr.endswith("Free space on its disk, then retry. Nothing was written.\n")
+        assert (_digest(path), counts(target)) == before
 
 
 def test_report_that_cannot_be_printed_undoes_nothing(
