@@ -67,7 +67,7 @@ BAD_POWER: dict[str, tuple[Spoil, tuple[str, ...]]] = {
     "never changes": (_stuck, ("not reached within 2 s", "last showed the state Off")),
     "is refused": (_refuses, ("refused On", "The door is open")),
     "breaks the BMC": (_breaks, ("has an internal error: HTTP 500",)),
-    "silences the BMC": (falls_silent, ("no complete answer within 1 s",)),
+    "silences the BMC": (falls_silent, (r"no complete answer within \d+ s",)),
     "gets no answer": (_hangs_up_on_changes, ("hung up without an answer",)),
     "is forbidden": (_changes_its_password, ("refused the credentials of user root",)),
 }

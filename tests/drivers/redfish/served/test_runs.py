@@ -16,6 +16,7 @@ from ironic_lite.core import config
 from ironic_lite.drivers import bmc_bases
 from tests.emulators import bmc
 from tests.emulators.bmc import shapes
+from tests.support import bmc_tasks
 from tests.support.redfish_faults import (
     BAD_POWER,
     PASSING,
@@ -64,6 +65,7 @@ def test_a_clean_ends_in_its_fail_state_and_can_be_tried_again(
 ) -> None:
     spoil, words = BAD_POWER[what]
     node = operator.at(machine)
+    bmc_tasks.wait_for_answers(10)  # also of the request that is spoiled
     at_reset(machine, "On", spoil)
     shown = operator.provision(node, "clean", clean_steps=POWER_CYCLE)
     assert shown["provision_state"] == "clean failed"
@@ -84,6 +86,7 @@ def test_a_deployment_ends_in_its_fail_state_and_can_be_tried_again(
 ) -> None:
     spoil, words = BAD_POWER[what]
     node = operator.at(machine, "available")
+    bmc_tasks.wait_for_answers(10)  # also of the request that is spoiled
     at_reset(machine, "On", spoil)
     shown = operator.provision(node, "active")
     assert (shown["provision_state"], shown["target_provision_state"]) == (
