@@ -29,11 +29,10 @@ IRONIC = pathlib.Path("/tmp/ironic")
 MAXIMUM = "X-OpenStack-Ironic-API-Maximum-Version"
 
 
-def compare(settings: pathlib.Path, *words: str, **variables: str) -> tuple[int, str, str]:
-    """Run the command; return its exit status, output and errors."""
-    command = [str(SCRIPTS / "ironic-lite-status"), "--config-file", str(settings), "compare"]
+def run(settings: pathlib.Path, *words: str, **variables: str) -> tuple[int, str, str]:
+    """Run a command of ironic-lite-status; return its exit status, output and errors."""
     done = subprocess.run(
-        [*command, *words],
+        [str(SCRIPTS / "ironic-lite-status"), "--config-file", str(settings), *words],
         env=service.environment(**variables),
         capture_output=True,
         text=True,
@@ -42,6 +41,11 @@ def compare(settings: pathlib.Path, *words: str, **variables: str) -> tuple[int,
     )
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout, done.stderr
+
+
+def compare(settings: pathlib.Path, *words: str, **variables: str) -> tuple[int, str, str]:
+    """Run the command compare."""
+    return run(settings, "compare", *words, **variables)
 
 
 def fill(found: Service) -> None:
@@ -135,11 +139,30 @@ def test_service_equals_itself() -> None:
         assert (off[0], "needs the feature move_in" in off[2]) == (2, True)
 
 
-@contextlib.contextmanager
-def liar(status: int, body: bytes, maximum: str = "1.115") -> Iterator[str]:
-    """Serve one answer for each path but /v1/."""
+class QuietHandler(http.server.BaseHTTPRequestHandler):
+    """A handler that logs nothing."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def serving(handler: type[QuietHandler]) -> Iterator[str]:
+    """Serve requests by a handler, and yield the URL."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def liar(status: int, body: bytes, maximum: str) -> type[QuietHandler]:
+    """Return the handler with one answer for each path but /v1/."""
+
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             root = self.path == "/v1/"
             self.send_response(200 if root else status)
@@ -148,17 +171,7 @@ def liar(status: int, body: bytes, maximum: str = "1.115") -> Iterator[str]:
             with contextlib.suppress(OSError):
                 self.wfile.write(b"{}" if root else body)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    return Handler
 
 
 @pytest.mark.parametrize(
@@ -180,7 +193,7 @@ def test_service_that_cannot_be_read_is_status_2(
 ) -> None:
     settings, file = tmp_path / "test.conf", tmp_path / "saved"
     settings.write_text(f"[DEFAULT]\nstate_path = {tmp_path}/state\n", encoding="utf-8")
-    with liar(status, body, maximum) as url:
+    with serving(liar(status, body, maximum)) as url:
         found = compare(settings, "--ironic", url, "--save", str(file))
     assert (found[0], found[1], reason in found[2]) == (2, "", True), found
     assert list(tmp_path.iterdir()) == [settings]

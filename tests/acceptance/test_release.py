@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import pathlib
 import sqlite3
-import subprocess
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.acceptance.test_compare import QuietHandler, run, serving
 from tests.support import service
-from tests.support.service import SCRIPTS, Service
+from tests.support.service import Service
 
 pytestmark = pytest.mark.feature("move_in")
-
-
-def run(settings: pathlib.Path, *words: str, **variables: str) -> tuple[int, str, str]:
-    """Run a command; return its exit status, output and errors."""
-    done = subprocess.run(
-        [str(SCRIPTS / "ironic-lite-status"), "--config-file", str(settings), *words],
-        env=service.environment(**variables),
-        capture_output=True,
-        text=True,
-        timeout=service.PATIENCE,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout, done.stderr
 
 
 def observed(found: Service) -> list[str]:
@@ -94,7 +78,7 @@ def test_nodes_are_observed_and_released_by_name_group_and_all() -> None:
 def scripted(answers: list[tuple[int, Any]], asked: list[Any]) -> Iterator[str]:
     """Serve answers to POST in their order, and keep the bodies of the requests."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             asked.append(
                 (self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
@@ -104,17 +88,8 @@ def scripted(answers: list[tuple[int, Any]], asked: list[Any]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as url:
+        yield url
 
 
 @pytest.fixture

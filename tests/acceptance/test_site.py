@@ -29,11 +29,11 @@ Json = dict[str, Any]
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
 LIMIT = 900.0
-"""Seconds; an idle machine needs forty."""
+"""Seconds; an idle machine needs 40, and 120 with faults, because silent agents are waited for."""
 
 
-@pytest.mark.parametrize(("scenario", "count"), [("small", 60), ("media", 6)])
-def test_small_site_brings_all_machines_to_available(scenario: str, count: int) -> None:
+def run_site(scenario: str, count: int) -> None:
+    """Run a site; each of its machines must come to its expected end."""
     done = subprocess.run(
         ("make", "site", f"NODES={count}", f"SCENARIO={scenario}"),
         cwd=service.ROOT,
@@ -46,6 +46,11 @@ def test_small_site_brings_all_machines_to_available(scenario: str, count: int) 
     )
     assert done.returncode == 0, done.stdout
     assert f"{count} of {count} ends as expected" in done.stdout
+
+
+@pytest.mark.parametrize(("scenario", "count"), [("small", 60), ("media", 6)])
+def test_small_site_brings_all_machines_to_available(scenario: str, count: int) -> None:
+    run_site(scenario, count)
 
 
 # -- an exchange with an agent --------------------------------------------------------------------

@@ -213,6 +213,14 @@ def _is_step(one: ValueDifference) -> bool:
     return str(state).endswith(("failed", "error"))
 
 
+def _is_health(one: ValueDifference) -> bool:
+    return (one.resource, one.field) == (NODES, "health")
+
+
+def _is_vif(one: ValueDifference) -> bool:
+    return one.resource == "nodes/vifs" and one.there is ABSENT
+
+
 def _row(name: str, text: str, fits: Callable[[ValueDifference], bool]) -> ExpectedDifference:
     return ExpectedDifference(name, text, lambda one, _moves: fits(one))
 
@@ -230,24 +238,12 @@ EXPECTED: tuple[ExpectedDifference, ...] = (
     _row("history", "UUIDs are new, oldest entries stay there, newest are here", _is_history),
     _row("defaults", "an interface that is unset there has its default here", _is_default),
     _row("masks", "a secret that is shown there is masked here", _is_mask),
-    _row(
-        "health",
-        "each service reads it itself",
-        lambda one: (one.resource, one.field) == (NODES, "health"),
-    ),
-    _row(
-        "boot device",
-        "the BMC did not answer one of the services, or names no device",
-        _is_unread_boot_device,
-    ),
+    _row("health", "each service reads it itself", _is_health),
+    _row("boot device", "a BMC has not answered, or names no device", _is_unread_boot_device),
     _row("steps", "a failed node has no step here", _is_step),
     _row("targets", "a node in error has no target here", _is_target),
     _row("dropped", "the import drops these secrets", _is_dropped),
-    _row(
-        "vifs",
-        "Ironic's interface noop does not list the VIFs of a node",
-        lambda one: one.resource == "nodes/vifs" and one.there is ABSENT,
-    ),
+    _row("vifs", "Ironic's interface noop does not list the VIFs of a node", _is_vif),
 )
 """The rules; the first one that fits counts."""
 
