@@ -21,7 +21,7 @@ FOLDERS = {
     "ironic_lite.core": (5_010, 25),
     "ironic_lite.db": (5_875, 36),
     "ironic_lite.domain": (6_090, 35),
-    "ironic_lite.drivers": (14_685, 67),
+    "ironic_lite.drivers": (14_695, 67),
     "ironic_lite.errors": (425, 1),
     "ironic_lite.features": (10_535, 55),
     "ironic_lite.feed": (385, 1),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 74_290, "tokens": 652_000, "files": 381, "small": 66, "single": 63}
+ALL = {"lines": 74_305, "tokens": 652_200, "files": 381, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

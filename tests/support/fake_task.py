@@ -101,6 +101,7 @@ class FakeTask:
         self.notes: dict[str, str] = {}
         self.version: Mapping[str, str] | None = None
         self.failing = False
+        self.documents: dict[str, Any] = {}
         self.agent: base.Agent | None = None
         self.token: str | None = None
         self.timers: list[float] = []
@@ -207,6 +208,7 @@ class FakeTask:
         return True
 
     def pause(self, seconds: float) -> None:
+        self.documents.clear()
         self.pauses.append(seconds)
 
     def elsewhere(self) -> FakeTask:

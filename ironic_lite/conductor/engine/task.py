@@ -62,6 +62,7 @@ class DriverView:
         self.notes = Notes(node)
         self.node_ports = ports
         self.failing = False
+        self.documents: Json = {}
         self.erasure: tuple[str, object] | None = None
         """The ``step_id`` of an erasing step, and the driver's report about this step."""
         self.recorded_step: str | None = None
@@ -175,6 +176,7 @@ class DriverView:
 
     def pause(self, seconds: float) -> None:
         """Sleep unless the service stops, then confirm the lock."""
+        self.documents.clear()
         self._lock.pause(seconds, self.runtime.stopping)
 
     @property

@@ -55,6 +55,9 @@ class Task(Protocol):
     node: Node
     failing: bool
     """True if the operation has failed; the machine is then left as it is for inspection."""
+    documents: Json
+    """Documents of the BMC that this task has read, by path. `pause` empties it, and so does a
+    driver that sends the BMC a change."""
 
     @property
     def driver(self) -> Driver:

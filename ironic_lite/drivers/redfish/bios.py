@@ -305,7 +305,7 @@ class RedfishBIOS(hardware.RedfishInterface, base.BIOS):
 
         :raises errors.UnsupportedDriverExtension: the BMC shows no settings.
         """
-        bios = _read_bios(task, resources.system(task), "cache_bios_settings")
+        bios = _read_bios(task, resources.known_system(task), "cache_bios_settings")
         return bios_settings(_bios_attributes(bios), _read_registry(task, bios))
 
     def poll_step(

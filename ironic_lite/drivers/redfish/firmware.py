@@ -196,12 +196,11 @@ def _key(told: str | None) -> str:
 # Firmware versions of a machine's BIOS, BMC and network cards.
 
 
-def firmware_components(task: base.Task) -> list[base.FirmwareComponent]:
+def firmware_components(task: base.Task, system: Json) -> list[base.FirmwareComponent]:
     """Return the reported versions, without cards that the BMC does not list while power is off.
 
     :raises errors.HardwareError: see `connection.call`.
     """
-    system = resources.system(task)
     found = []
     bios = resources.text(system, "BiosVersion")
     if bios is not None:
@@ -228,9 +227,8 @@ def component_version(task: base.Task, component: str) -> str | None:
         return resources.text(resources.system(task), "BiosVersion")
     if component == arguments.BMC:
         return resources.text(_read_manager(task, resources.system(task)), "FirmwareVersion")
-    return next(
-        (one.version for one in firmware_components(task) if one.component == component), None
-    )
+    found = firmware_components(task, resources.system(task))
+    return next((one.version for one in found if one.component == component), None)
 
 
 def probe_versions(task: base.Task) -> None:
@@ -719,7 +717,7 @@ class RedfishFirmware(hardware.RedfishInterface, base.Firmware):
 
         :raises errors.UnsupportedDriverExtension: the BMC reports no version.
         """
-        found = firmware_components(task)
+        found = firmware_components(task, resources.known_system(task))
         if not found:
             raise self.unsupported(task, "firmware versions on this BMC: it reports none")
         return found

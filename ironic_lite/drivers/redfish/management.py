@@ -253,7 +253,7 @@ def _secure_boot_state(task: base.Task, method: str) -> Json | None:
 
     :raises errors.UnsupportedDriverExtension: the resource does not exist.
     """
-    path = resources.link(resources.system(task), "SecureBoot")
+    path = resources.link(resources.known_system(task), "SecureBoot")
     there, found = (
         connection.call(task, lambda link: _read_document(link, path)) if path else (False, None)
     )
@@ -589,11 +589,11 @@ class RedfishManagement(hardware.RedfishInterface, bmc_bases.RestartingManagemen
     def detect_vendor(self, task: base.Task) -> str | None:
         """Return the vendor of the BMC's service, else of the machine; None if unknown."""
         vendor = resources.text(resources.root(task), "Vendor")
-        return vendor or resources.text(resources.system(task), "Manufacturer")
+        return vendor or resources.text(resources.known_system(task), "Manufacturer")
 
     def get_identity(self, task: base.Task) -> Mapping[str, str]:
         """Return UUID and serial number of the system (DSP0268, ComputerSystem)."""
-        system = resources.system(task)
+        system = resources.known_system(task)
         told = {key: resources.text(system, key) for key in ("UUID", "SerialNumber")}
         return {key: value for key, value in told.items() if value}
 

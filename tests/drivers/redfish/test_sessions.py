@@ -6,6 +6,7 @@ import logging
 import pathlib
 import threading
 import time
+from collections.abc import Callable
 from concurrent import futures
 from types import SimpleNamespace
 from typing import Any
@@ -668,6 +669,28 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for login in "abc":
         refusals.note(login, WHY)
     assert [left(refusals, login) is None for login in "abc"] == [True, False, False]
+
+
+def test_facts_of_the_system_are_read_once_between_changes_and_pauses(liar: liars.Liar) -> None:
+    task, manage = member(liar), management.RedfishManagement()
+
+    def reads(act: Callable[[base.Task], object], of: base.Task = task) -> int:
+        liar.log.clear()
+        act(of)
+        return liar.log.count(READ)
+
+    assert reads(POWER.get_power_state) == 1
+    assert reads(manage.get_identity) == reads(manage.detect_vendor) == 0
+    assert reads(POWER.get_power_state) == 1  # a power state is never a known one
+    task.pause(1)
+    assert [reads(manage.get_identity), reads(manage.get_identity)] == [1, 0]
+    assert reads(manage.get_identity, member(liar)) == 1
+    manage.set_boot_device(task, "pxe")
+    assert reads(manage.get_identity) == 1
+    liar.tricks[f"PATCH {liars.SYSTEM}"] = liars.says(500)
+    with pytest.raises(errors.HardwareError):
+        manage.set_boot_device(task, "disk")
+    assert reads(manage.get_identity) == 1
 
 
 # -- connections ----------------------------------------------------------------------------------

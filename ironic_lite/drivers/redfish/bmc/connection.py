@@ -253,6 +253,7 @@ def call(task: base.Task, work: Callable[[Link], T], *, read: bool = True) -> T:
     while True:
         connect, answer = _timeouts()
         with LINKS.held(node, task.confirm_lock) as link:
+            link.documents = task.documents
             warm = link.warm
             if not warm:
                 LINKS.refusals.check(_login_key(node))
@@ -305,6 +306,8 @@ class Link:
         self.expands = True
         """True if the BMC answers requests for whole collections, as far as known."""
         self.before: transport.Before = _allow_unowned_request
+        self.documents: Json = {}
+        """Those that the present holder has read since its last change and pause."""
         self._root: Any = None
         self._wire: transport.Wire | None = None
         self._auth: Any = None
@@ -351,6 +354,8 @@ class Link:
 
     def _allow_request(self, *, changes: bool) -> None:
         self.before(changes=changes)  # the callback of the current holder of the link
+        if changes:
+            self.documents.clear()
 
     # -- reading --------------------------------------------------------------------------
 
@@ -373,7 +378,13 @@ class Link:
         except sushy.exceptions.ResourceNotFoundError:
             raise self._no_system(path) from None
         _refuse_other_kind(found, "ComputerSystem", "driver_info/redfish_system_id")
+        self.documents[path] = found
         return found
+
+    def known_system(self) -> Json:
+        """Return the system as this task knows it, for facts that it does not wait for."""
+        found: Json | None = self.documents.get(self.system_path())
+        return found or self.system_document()
 
     @property
     def root_document(self) -> Json:
@@ -576,7 +587,7 @@ class BmcLinks:
                 link.used = time.monotonic()
             yield link.at(node, before)
         finally:
-            link.before = _allow_unowned_request
+            link.before, link.documents = _allow_unowned_request, {}
             with self._mutex:
                 self._cold.pop(key, None)
                 if key in self._links and not link.warm:

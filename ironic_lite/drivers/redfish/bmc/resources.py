@@ -36,6 +36,11 @@ def system(task: base.Task) -> Json:
     return connection.call(task, connection.Link.system_document)
 
 
+def known_system(task: base.Task) -> Json:
+    """Return the system as read since the last change and pause of this task, else read it."""
+    return connection.call(task, connection.Link.known_system)
+
+
 def root(task: base.Task) -> Json:
     """Return the service root as read at the login."""
     return connection.call(task, lambda link: link.root_document)
