@@ -484,6 +484,9 @@ def _add_commands(commands: Any) -> None:
     status = f"{about}. Exit status 0: all is well; 1: a warning; 2: a check has failed."
     add_doctor_arguments(commands.add_parser("doctor", help=about, description=status))
     commands.add_parser(CHECK, help="show what becomes of each line of Ironic's configuration")
+    commands.add_parser(
+        "files", help="print the folder with the units and examples of this release"
+    )
     features.add_commands(commands)
 
 
@@ -495,6 +498,9 @@ def _run_command(conf: Any) -> int:
         return _check_starts(conf)
     if asked.name == "upgrade":
         return check_upgrade(conf)
+    if asked.name == "files":
+        print(config.sample_path().parents[1])
+        return 0
     url = asked.url or conf.api.unix_socket or _own_url(conf)
     trusted = partial(_tls_context, conf, asked.url)
     return features.run_command(conf, url, _login_headers(), trusted)

@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import importlib.metadata
 import importlib.util
+import os
 import pathlib
 import pickle
 import subprocess
@@ -225,6 +226,20 @@ def test_the_program(sqlite_database: Database, tmp_path: pathlib.Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) == len(status.UPGRADE_CHECKS)
+
+
+def test_files_prints_the_folder_of_units_and_examples(tmp_path: pathlib.Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ironic_lite.cmd.status", "files"],
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    folder = pathlib.Path(done.stdout.strip())
+    assert (folder / "systemd/ironic-lite.service").is_file()
+    assert (folder / "ironic-lite/ironic-lite.conf.sample").is_file()
 
 
 def _add(database: Database, host: str, version: str, *, age: float = 0) -> None:
