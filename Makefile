@@ -24,6 +24,11 @@ SCENARIO ?= default
 DATABASE ?= sqlite
 # Libraries of packaging/locks; empty for the newest ones that setup.cfg allows.
 LOCK ?= yes
+# Of `make release` and `make verify`: private key, public key, folder, and "none" to go without an audit.
+SIGN_KEY ?=
+KEY ?=
+DIR ?=
+AUDIT ?=
 # Further arguments of pytest, of the demo or of the benchmarks.
 ARGS ?=
 
@@ -34,7 +39,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare move-in way-back lock audit lowest tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke site bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
+.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare move-in way-back lock audit lowest release verify tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke site bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,6 +131,7 @@ lock: $(VENV)-lock/.installed ## pin the newest libraries that setup.cfg allows,
 
 audit: $(VENV)-lock/.installed ## ask an advisory service about packaging/locks/runtime.txt; exit 3 without an answer
 	@$(VENV)/bin/python scripts/locks.py audit $(VENV)-lock/bin/pip-audit
+	@$(VENV)/bin/python packaging/release.py passed audit
 
 lowest: $(VENV)-lock/.installed ## test the oldest libraries that setup.cfg allows, in .venv-lowest (8 minutes)
 	$(VENV)/bin/python -m venv --clear $(VENV)-lowest
@@ -133,6 +139,14 @@ lowest: $(VENV)-lock/.installed ## test the oldest libraries that setup.cfg allo
 	$(VENV)-lowest/bin/pytest -q -n $(WORKERS) -k "not mysql and not postgresql" \
 		--ignore tests/api/test_openapi.py --ignore tests/api/test_rights.py $(ARGS) \
 		tests/unit tests/spec tests/api tests/db tests/acceptance/test_processes.py
+	@$(VENV)/bin/python packaging/release.py passed lowest
+
+release: $(STAMP) ## build the files of this commit's release twice, into dist/VERSION; ARGS=--trial tries it
+	@$(VENV)/bin/python packaging/release.py make $(if $(SIGN_KEY),--key $(SIGN_KEY)) \
+		$(if $(AUDIT),--audit $(AUDIT)) $(ARGS)
+
+verify: $(STAMP) ## check sums and signature (KEY=public) of a release in DIR=folder, build it again, and compare
+	@$(VENV)/bin/python packaging/release.py verify $(DIR) $(if $(KEY),--key $(KEY))
 
 outage: $(STAMP) ## kill PostgreSQL and MariaDB during runs, for longer than leases last
 	$(VENV)/bin/pytest tests/chaos/killed_database.py $(ARGS)

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
     "ironic_lite.api": (13_555, 59),
     "ironic_lite.checks": (1_315, 8),
-    "ironic_lite.cmd": (1_965, 10),
+    "ironic_lite.cmd": (1_970, 10),
     "ironic_lite.conductor": (9_325, 54),
     "ironic_lite.core": (5_010, 25),
     "ironic_lite.db": (5_875, 36),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 74_305, "tokens": 652_200, "files": 381, "small": 66, "single": 63}
+ALL = {"lines": 74_310, "tokens": 652_200, "files": 381, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 
