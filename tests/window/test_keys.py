@@ -65,7 +65,7 @@ def test_enter_on_a_link_follows_the_link_beside_a_table(
     page: sync_api.Page, live: service.Service
 ) -> None:
     live.create("led-1")
-    cold(page, live, "/v1/nodes?~q=linked-")
+    cold(page, live, "/v1/nodes?~q=led-1")
     row(page, "led-1").wait_for()
     page.get_by_role("link", name="Doctor", exact=True).press("Enter")
     page.get_by_role("heading", name="Doctor").wait_for()
