@@ -459,6 +459,18 @@ def test_what_ironic_has_no_place_for_is_named(
     ]
 
 
+def test_traits_of_runbooks_before_36_are_named(
+    sqlite_database: Database, known: Any, tmp_path: pathlib.Path
+) -> None:
+    path = dump(tmp_path, "29.0.6")
+    imported(sqlite_database, f"sqlite:///{path}", known)
+    here(sqlite_database, models.runbooks.update().values(traits=["CUSTOM_RB", "CUSTOM_X"]))
+    before = digest(path)
+    (told,) = findings(exported(sqlite_database, f"sqlite:///{path}"), "loss")
+    assert "29 (2025.1) takes the name of a runbook as its only trait" in told
+    assert digest(path) == before
+
+
 def test_left_out_nodes_are_not_touched(
     sqlite_database: Database, known: Any, tmp_path: pathlib.Path
 ) -> None:
@@ -642,7 +654,7 @@ def test_what_mariadb_cannot_have_is_refused(
         with contextlib.closing(sources.open_database(database, url, write=True)) as there:
             there.write(lambda conn: conn.exec_driver_sql(narrow))
         told = findings(exported(database, url), "refused")
-    assert any("equals r7-02 there, where case does not matter" in one for one in told), told
+    assert any("equals r7-02 in Ironic, whose database ignores case" in one for one in told), told
     assert any("and may have 65535 there ['r7-03']" in one for one in told), told
     assert any("and may have 65535 there ['CUSTOM_RACK_7']" in one for one in told), told
     assert any("characters of four bytes" in one and "r7-04" in one for one in told), told
@@ -692,8 +704,11 @@ def test_port_that_was_moved_outlives_its_old_node(
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"name": "r7-01"}, "name: another one there has this name"),
-        ({"instance_uuid": CHASSIS}, "instance_uuid: another one there has this instance_uuid"),
+        ({"name": "r7-01"}, "name: another object of Ironic has this name"),
+        (
+            {"instance_uuid": CHASSIS},
+            "instance_uuid: another object of Ironic has this instance_uuid",
+        ),
     ],
 )
 def test_new_node_with_a_value_of_a_left_out_one_is_refused(
@@ -718,7 +733,7 @@ def test_chassis_with_left_out_nodes_stays_there(
     outside = models.nodes.update().values(chassis_uuid=None)
     here(sqlite_database, outside, models.chassis.delete())
     made = exported(sqlite_database, f"sqlite:///{path}")
-    assert any("Ironic has nodes in it" in one for one in findings(made, "loss"))
+    assert any("nodes that were not imported are in it" in one for one in findings(made, "loss"))
     assert column(path, "SELECT name FROM nodes WHERE chassis_id = 1") == ["r7-01"]
     assert column(path, "SELECT id FROM chassis") == [1]
 
@@ -734,7 +749,7 @@ def test_objects_that_were_here_before_the_import_are_named(
     assert made.empty
     told = findings(made, "info")
     assert len(told) == 3
-    assert all("here before the import" in one for one in told), told
+    assert all("it existed here before the import" in one for one in told), told
 
 
 def test_key_without_a_way_back_is_refused(
@@ -838,7 +853,7 @@ def test_command_reports_checks_and_writes(open_empty: Open, tmp_path: pathlib.P
     words = ("--to", f"sqlite:///{path}")
     nothing = run(tmp_path, target, *words, "--check")
     assert nothing.returncode == 2
-    assert "There are 0 imports; nothing goes back." in nothing.stderr
+    assert "There are 0 imports; nothing can be exported." in nothing.stderr
     assert moves.run(tmp_path, target, "--from", f"sqlite:///{path}").returncode == 1
     equal = run(tmp_path, target, *words, "--check")
     assert (equal.returncode, equal.stderr) == (0, "")
@@ -900,7 +915,7 @@ def test_trials_and_living_conductors_do_not_go_back(
     words = ("--to", f"sqlite:///{path}", "--check")
     done = run(tmp_path, sqlite_database, *words, "--import", made.uuid)
     assert done.returncode == 2
-    assert "is a trial: Ironic ran, so nothing can go back." in done.stderr
+    assert "is a trial: Ironic has run since, so it cannot be exported." in done.stderr
     add_conductor(sqlite_database, HOST)
     done = run(tmp_path, sqlite_database, *words)
     assert done.returncode == 2

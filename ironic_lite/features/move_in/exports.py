@@ -40,7 +40,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 }
 _ONLY_MARKED = ("node_history", "node_tags")
 """Tables of parts of nodes whose rows there are not compared with rows here."""
-_OLDER = "here before the import, and without a place in Ironic, so it stays here"
+_OLDER = "it existed here before the import, so it is not exported"
 _CHANGED_THERE = "Ironic has changed it since the import"
 _IMPORT_AGAIN = "Import again, or restore the database as the import has found it."
 _LONGEST_USER, _LONGEST_EVENT = 64, 65_535
@@ -145,7 +145,7 @@ class Export:
         what = REMOVED if values is None else CHANGED if key else ADDED
         self.report.count(table.name, what)
         for path, text in reversal.too_large(change, self._limits):
-            self._refuse(table.name, path, text, who)
+            self._refuse(table.name, path, text, who, "Change it here first.")
         if table.ours is None:
             self.secrets += bool(values and values.get("args"))
             return
@@ -178,12 +178,12 @@ class Export:
         for ident, row in rest.items():
             if row["import_uuid"] == mine:
                 text = "Ironic does not have this imported node any more"
-                self._refuse("nodes", "", text, row["name"] or ident)
+                self._refuse("nodes", "", text, row["name"] or ident, _IMPORT_AGAIN)
         new = [one for one, row in rest.items() if row["import_uuid"] is None and self._is_new(row)]
         left = {one["uuid"] for one in self._import["left_out"]}
         for ident in filter(there.__contains__, new):
-            why = "left it out" if ident in left else "not taken Ironic's node of this UUID"
-            self._stays("nodes", known[ident], f"the import has {why}, so that is not touched")
+            why = "left it out" if ident in left else "not selected Ironic's node with this UUID"
+            self._stays("nodes", known[ident], f"the import has {why}, so it is not exported")
         for ident, row in rest.items():
             if row["import_uuid"] is None and ident not in new:
                 self._stays("nodes", row, _OLDER, INFO)
@@ -305,7 +305,9 @@ class Export:
                 seen.add(key)
                 ours = found.get(key)
                 if ours is not None and ours["node_uuid"] not in exported:
-                    self._stays(name, ours, "it belongs to a node here that does not go back")
+                    self._stays(
+                        name, ours, "it belongs to a node that is not exported, so Ironic loses it"
+                    )
                     ours = None
                 self._compare_row(part, one.values, ours)
         for row in self._missing(part, here, exported, seen):
@@ -371,7 +373,9 @@ class Export:
 
     def _remove_shared(self, table: IronicTable, theirs: JsonView) -> None:
         if table.name == "chassis" and theirs["id"] in self._chassis:
-            text = "removed here, but Ironic has nodes in it that the import has not taken"
+            text = (
+                "removed here; it stays in Ironic, because nodes that were not imported are in it"
+            )
             self._stays(table.name, theirs, text)
         else:
             self._change(table, {"id": theirs["id"]}, None, _label(theirs))
@@ -495,9 +499,9 @@ class Export:
                 there[change.table] = {row.values["id"]: row.values for row in found}
         fold = self._there.database.kind == "mysql"
         for one in reversal.doubled_values(self.changes, there, fold=fold):
-            text = f"another one there has this {one.column}"
+            text = f"another object of Ironic has this {one.column}"
             if one.new != one.other:
-                text = f"equals {one.other} there, where case does not matter"
+                text = f"equals {one.other} in Ironic, whose database ignores case"
             self._refuse(one.table, one.column, text, one.new, "Change one of both.")
 
     def _name_rest(self, here: Connection) -> None:
@@ -574,8 +578,8 @@ class Export:
             if faults.classify(why) not in copy.OF_ROWS:
                 raise
             raise errors.Error(
-                f"The table {what} of Ironic does not take a row: {faults.reason(why)}. Nothing "
-                "was written."
+                f"Ironic's table {what} has refused a row: {faults.reason(why)}. Nothing was "
+                "written."
             ) from None
 
 

@@ -86,12 +86,18 @@ def origin(conn: Connection, uuid: str | None) -> Json:
         query = sa.select(_IMPORT.uuid).where(_IMPORT.trial.is_(False)).order_by(_IMPORT.id)
         known = [str(one) for one in conn.execute(query).scalars()]
         if len(known) != 1:
-            advice = f"name one with --import: {', '.join(known)}" if known else "nothing goes back"
+            advice = (
+                f"name one with --import: {', '.join(known)}"
+                if known
+                else "nothing can be exported"
+            )
             raise errors.Conflict(f"There are {len(known)} imports; {advice}.")
         (uuid,) = known
     found: Json = get(conn, uuid)
     if found["trial"]:
-        raise errors.Conflict(f"Import {uuid} is a trial: Ironic ran, so nothing can go back.")
+        raise errors.Conflict(
+            f"Import {uuid} is a trial: Ironic has run since, so it cannot be exported."
+        )
     return found
 
 
