@@ -85,7 +85,8 @@ class ConductorOptions(Group):
         1,
         "Processes of this conductor, to use several processor cores. Each is a conductor of its "
         "own, with a share of the nodes: the first has the name [DEFAULT]host, the others host:2, "
-        "host:3 and so on. More than 1 needs PostgreSQL or MariaDB to be faster.",
+        "host:3 and so on. With SQLite, 2 help fleets with Redfish BMCs; more need PostgreSQL or "
+        "MariaDB.",
         min=1,
         max=64,
     )
