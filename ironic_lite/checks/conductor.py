@@ -15,6 +15,7 @@ from ironic_lite.core import certificate_files, clock, config, evidence_key
 from ironic_lite.core.options import Configuration
 from ironic_lite.db.engine.session import Transactions
 from ironic_lite.db.queries import server_health
+from ironic_lite.domain import waiting
 from ironic_lite.domain.examination import (
     WARNING_DAYS,
     Check,
@@ -408,10 +409,12 @@ def find_agent(subject: NodeSubject) -> Iterator[Verdict]:
         text = "driver_info/agent_verify_ca has no effect: the certificate of the agent's heartbeat"
         yield warning(f"{text} is the only one that is trusted", "Remove agent_verify_ca.")
     addresses = [port.address for port in task.ports]
-    for what in (boot_requests.FILE, boot_requests.LOOKUP):
-        age = boot_requests.SEEN.seconds_since(what, task.node.uuid, addresses)
-        if age is not None:
-            yield passed(f"the machine last {what} {age:.0f} s ago")
+    age = boot_requests.SEEN.seconds_since(task.node.uuid, addresses)
+    if age is not None:
+        yield passed(f"the machine last fetched a boot file {age:.0f} s ago")
+    looked_up = waiting.looked_up_at(task.node.as_dict())
+    if looked_up is not None:
+        yield passed(f"the machine last looked up its node {clock.lived(looked_up):.0f} s ago")
     agent = task.agent
     if agent is None:
         yield passed("no agent has sent a heartbeat since the last boot; DHCP is not examined")

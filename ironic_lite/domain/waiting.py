@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import hmac
+import secrets
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import orjson
 
-from ironic_lite.core import config
-from ironic_lite.core.json_types import JsonView, restored
+from ironic_lite.core import clock, config
+from ironic_lite.core.json_types import Json, JsonView, restored
 from ironic_lite.core.options import Group
 from ironic_lite.domain import activities, states, step_lists, step_times, vocabulary
 from ironic_lite.domain.activities import Activity
@@ -30,6 +32,11 @@ COLUMNS = (
 
 _HEARD, _TOKEN = "agent_last_heartbeat", "agent_secret_token"
 _IN_MEDIA = f"{_TOKEN}_pregenerated"
+_MACHINE = "agent_secret_machine"  # ours
+_LOOKED_UP = "agent_looked_up_at"  # ours
+TOKEN_KEYS = (_TOKEN, _IN_MEDIA, _MACHINE, _LOOKED_UP)
+_SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+_TOKEN_BYTES = 32  # 43 characters of URL-safe text; the agent ignores anything below 32
 _POLLED = "polled_since"
 _DRIVERS = "driver_notes"
 _POLL_LIMIT = "poll_timeout"
@@ -86,6 +93,41 @@ def shown_notes(node: JsonView) -> JsonView | None:
 def agent_pin(url: str, token: str, verify_ca: str | None, version: str | None) -> str:
     """Return the digest by which the API recognises the heartbeats of an agent."""
     return hashlib.sha256(orjson.dumps([url, token, verify_ca, version])).hexdigest()
+
+
+def with_new_token(node: JsonView, *, before_boot: bool = False) -> tuple[str, Json]:
+    """Return a new token of a node's ramdisk, and driver_internal_info with it.
+
+    :param before_boot: the token is part of the ramdisk's boot media. Otherwise the ramdisk has
+        looked up its node, after which its machine is left alone.
+    """
+    token, boot = secrets.token_urlsafe(_TOKEN_BYTES), ramdisk_boot(node)
+    held = node["driver_internal_info"] or {}
+    notes: Json = {name: value for name, value in held.items() if name not in TOKEN_KEYS}
+    notes |= {_TOKEN: token, _MACHINE: _machine_id(node, token)}
+    if before_boot:
+        return token, {**notes, _IN_MEDIA: True}
+    if boot.at is not None:
+        settled = RamdiskBoot(boot.run)._asdict()
+        notes[_DRIVERS] = {**notes[_DRIVERS], vocabulary.RAMDISK_BOOT: settled}
+    return token, {**notes, _LOOKED_UP: clock.now().isoformat()}
+
+
+def has_moved(node: JsonView, token: str) -> bool:
+    """Return whether a token was made for a machine with other settings."""
+    return bool(node["driver_internal_info"].get(_MACHINE) != _machine_id(node, token))
+
+
+def _machine_id(node: JsonView, token: str) -> str:
+    """Return an identifier of the agent's machine that does not reveal its settings."""
+    about = orjson.dumps([node["driver"], node["driver_info"] or {}], option=_SORTED)
+    return hmac.new(token.encode(), about, hashlib.sha256).hexdigest()
+
+
+def looked_up_at(node: JsonView) -> datetime.datetime | None:
+    """Return the time at which the running ramdisk has looked up its node and got its token."""
+    at = (node["driver_internal_info"] or {}).get(_LOOKED_UP)
+    return datetime.datetime.fromisoformat(at) if at else None
 
 
 def asked_for_token(node: JsonView) -> bool | None:

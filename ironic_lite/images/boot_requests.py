@@ -1,4 +1,4 @@
-"""Memory of the last boot file and the last lookup of each machine, for examinations.
+"""Memory of the last boot file of each machine, for examinations.
 
 It is the memory of one process, from its start on. Nothing depends on it.
 """
@@ -14,7 +14,6 @@ from ironic_lite.core.slots import Newest
 
 MOST = 20_000
 """Machines and cards that are remembered; the oldest request goes first."""
-FILE, LOOKUP = "fetched a boot file", "looked up its node"
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _CARD = r"[0-9a-f]{2}(?:-[0-9a-f]{2}){5}"
@@ -26,31 +25,23 @@ class BootRequests:
 
     def __init__(self, most: int = MOST) -> None:
         self._guard = threading.Lock()
-        self._seen: Newest[tuple[str, str], float] = Newest(most)
+        self._seen: Newest[str, float] = Newest(most)
 
     def note_file(self, path: str) -> None:
         """Record that a file was requested whose path names a node or a card."""
         found = _KEY.search(path.lower())
         if found is not None:
-            self._note(found[0], FILE)
+            with self._guard:
+                self._seen[found[0]] = time.monotonic()
 
-    def note_lookup(self, node_uuid: str) -> None:
-        """Record that a ramdisk has looked up its node."""
-        self._note(node_uuid, LOOKUP)
-
-    def _note(self, key: str, what: str) -> None:
-        with self._guard:
-            self._seen[key, what] = time.monotonic()
-
-    def seconds_since(self, what: str, node_uuid: str, addresses: Iterable[str]) -> float | None:
+    def seconds_since(self, node_uuid: str, addresses: Iterable[str]) -> float | None:
         """Return the seconds since the last request of a machine, None if there was none.
 
-        :param what: `FILE` or `LOOKUP`.
         :param addresses: of its cards.
         """
         keys = [node_uuid, *(address.lower().replace(":", "-") for address in addresses)]
         with self._guard:
-            times = [self._seen[key, what] for key in keys if (key, what) in self._seen]
+            times = [self._seen[key] for key in keys if key in self._seen]
         return time.monotonic() - max(times) if times else None
 
 

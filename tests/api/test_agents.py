@@ -13,8 +13,8 @@ from ironic_lite.api.auth import failed_attempts
 from ironic_lite.api.controllers import agent
 from ironic_lite.core import clock
 from ironic_lite.db.engine import session
-from ironic_lite.db.queries import ports
-from ironic_lite.domain import states
+from ironic_lite.db.queries import nodes, ports
+from ironic_lite.domain import states, waiting
 from ironic_lite.domain.states import State
 from ironic_lite.rpc import contract
 from tests.support.api_rows import HOST, AddNode
@@ -42,7 +42,8 @@ def waiting_node(add_node: AddNode, database: session.Database) -> Json:
         provision_state="clean wait",
         properties={"cpus": 4},
         instance_info={"configdrive": "H4sI", "image_source": "http://x"},
-        driver_internal_info={"agent_secret_token": TOKEN, "agent_erase_devices_iterations": 1},
+        driver_internal_info={"agent_erase_devices_iterations": 1},
+        reservation="elsewhere",  # so a conductor answers
     )
     add_port(database, row, MAC)
     return row
@@ -319,6 +320,78 @@ def test_an_agent_among_thousands_of_refused_requests_is_served(
         mac = f"52:54:00:01:{number // 256:02x}:{number % 256:02x}"
         assert api.get(f"/v1/lookup?addresses={mac}").status == 404
     assert api.get(f"/v1/lookup?addresses={MAC}").status == 200
+
+
+def looked_up(api: Client, node: Json) -> str:
+    """Look a node up; return the token of the answer."""
+    answer = api.get(f"/v1/lookup?node_uuid={node['uuid']}")
+    assert answer.status == 200, answer.text
+    return str(answer.json["config"]["agent_token"])
+
+
+def stored(database: session.Database, node: Json) -> Json:
+    """Return driver_internal_info of a node."""
+    row = database.read(lambda conn: nodes.get(conn, node["uuid"]))
+    return dict(row["driver_internal_info"])
+
+
+def test_token_of_a_free_node_is_made_without_a_conductor(
+    api: Client, add_node: AddNode, database: session.Database, recorder: Recorder
+) -> None:
+    boot = {"run": "r1", "by": HOST, "at": 1.0, "restarts": 2}
+    notes = {"driver_notes": {"ramdisk_boot": boot, "other": 1}, "agent_secret_machine": "old"}
+    node = add_node(provision_state="clean wait", driver_internal_info=notes)
+    token = looked_up(api, node)
+    found = stored(database, node)
+    assert found["agent_secret_token"] == token != "******"
+    assert len(token) == 43
+    settled = {"run": "r1", "by": "", "at": None, "restarts": 0}
+    assert found["driver_notes"] == {"ramdisk_boot": settled, "other": 1}
+    assert waiting.has_moved({**node, "driver_internal_info": found}, token) is False
+    assert waiting.looked_up_at({"driver_internal_info": found}) is not None
+    assert looked_up(api, node) == "******"
+    assert stored(database, node) == found
+    assert recorder.calls == []
+
+
+@pytest.mark.parametrize("state", ["available", "manageable", "clean failed"])
+def test_token_of_a_node_at_rest_is_made_by_its_conductor(
+    api: Client, add_node: AddNode, conf: cfg.ConfigOpts, recorder: Recorder, state: str
+) -> None:
+    """Holds decide there, by which a machine is only observed."""
+    conf.set_override("restrict_lookup", False, "api")
+    node = add_node(provision_state=state)
+    assert looked_up(api, node) == TOKEN
+    assert recorder.calls == [("get_node_with_token", {"node_uuid": node["uuid"]})]
+
+
+def test_lookup_that_loses_a_race_is_answered_by_the_conductor(
+    api: Client, add_node: AddNode, monkeypatch: pytest.MonkeyPatch, recorder: Recorder
+) -> None:
+    node, made = add_node(provision_state="clean wait"), waiting.with_new_token
+
+    def late(row: Json) -> tuple[str, Json]:
+        row["generation"] -= 1
+        return made(row)
+
+    monkeypatch.setattr(waiting, "with_new_token", late)
+    assert looked_up(api, node) == TOKEN
+    assert recorder.calls == [("get_node_with_token", {"node_uuid": node["uuid"]})]
+
+
+def test_token_whose_write_lost_its_reply_is_shown(
+    api: Client, add_node: AddNode, monkeypatch: pytest.MonkeyPatch, recorder: Recorder
+) -> None:
+    node, edit = add_node(provision_state="clean wait"), nodes.edit
+    recorder.answers["get_node_with_token"] = {"agent_token": "own", "fresh": False}
+    monkeypatch.setattr(waiting, "with_new_token", lambda _row: ("own", {}))
+
+    def lost(*args: Any, **more: Any) -> None:
+        edit(*args, **more)
+        raise errors.Unavailable("The reply was lost.")
+
+    monkeypatch.setattr(nodes, "edit", lost)
+    assert looked_up(api, node) == "own"
 
 
 # Heartbeats: an agent with a token and an https address is heard, any other is told why not.

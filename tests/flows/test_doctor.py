@@ -18,7 +18,7 @@ from ironic_lite.checks import api, conductor, database, examiner, machine, serv
 from ironic_lite.conductor import fileserver
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
-from ironic_lite.domain import examination
+from ironic_lite.domain import examination, waiting
 from ironic_lite.domain.examination import Status, Verdict
 from ironic_lite.drivers import base
 from ironic_lite.features.erasures import rows as erasures_rows
@@ -512,7 +512,7 @@ def test_last_boot_file_lookup_and_heartbeat_are_told(options: Set, tmp_path: pa
     finally:
         server.stop()
     assert heard(task)[0].startswith("the machine last fetched a boot file ")
-    boot_requests.SEEN.note_lookup(task.node.uuid)
+    task.node.driver_internal_info = waiting.with_new_token(task.node.as_dict())[1]
     task.agent = base.Agent("https://192.0.2.9", "t0ken", None, None, clock.now())
     assert [text.split(" at ")[0].split(" 0 s")[0] for text in heard(task)] == [
         "the machine last fetched a boot file",
@@ -533,8 +533,8 @@ def test_memory_of_boot_requests_is_bounded() -> None:
     seen = boot_requests.BootRequests(most=2)
     nodes = [str(uuid.UUID(int=number)) for number in range(3)]
     for node in nodes:
-        seen.note_lookup(node)
-    known = [seen.seconds_since(boot_requests.LOOKUP, node, ()) is not None for node in nodes]
+        seen.note_file(node)
+    known = [seen.seconds_since(node, ()) is not None for node in nodes]
     assert known == [False, True, True]
 
 

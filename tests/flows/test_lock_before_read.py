@@ -185,12 +185,3 @@ def test_two_lookups_at_once_learn_one_token(build: Build, monkeypatch: pytest.M
     assert [one["fresh"] for one in found] == [True, False]
     assert found[0]["agent_token"] == found[1]["agent_token"]
     assert idle(rig)
-
-
-def test_known_token_is_told_without_a_transaction(build: Build, sqlite_database: Database) -> None:
-    rig = build(api__restrict_lookup=False)
-    node = rig.node()
-    rig.endpoints.get_node_with_token(rig.who, node_uuid=node)
-    with count_statements(sqlite_database) as statements:
-        rig.endpoints.get_node_with_token(rig.who, node_uuid=node)
-    assert len(statements) == 1

@@ -14,22 +14,22 @@ from types import ModuleType
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
-    "ironic_lite.api": (13_555, 59),
+    "ironic_lite.api": (13_570, 59),
     "ironic_lite.checks": (1_315, 8),
     "ironic_lite.cmd": (1_970, 10),
-    "ironic_lite.conductor": (9_325, 54),
+    "ironic_lite.conductor": (9_305, 54),
     "ironic_lite.core": (5_010, 25),
     "ironic_lite.db": (5_875, 36),
-    "ironic_lite.domain": (6_090, 35),
+    "ironic_lite.domain": (6_120, 35),
     "ironic_lite.drivers": (14_695, 67),
     "ironic_lite.errors": (425, 1),
     "ironic_lite.features": (10_545, 55),
     "ironic_lite.feed": (385, 1),
-    "ironic_lite.images": (2_190, 11),
+    "ironic_lite.images": (2_185, 11),
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 74_320, "tokens": 652_200, "files": 381, "small": 66, "single": 63}
+ALL = {"lines": 74_330, "tokens": 652_400, "files": 381, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

@@ -22,7 +22,7 @@ from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes, ports
 from ironic_lite.domain import erasure_results, fast_track, states, vocabulary, waiting
-from ironic_lite.domain.states import State
+from ironic_lite.domain.states import Kind, State
 from ironic_lite.rpc import contract
 
 LOOKUP_SINCE = 22
@@ -42,7 +42,7 @@ _OF_NOTES = (
 """Prefixes of keys of driver_internal_info for agents: erasing, and the boot mode."""
 LOOKUP_COLUMNS = (
     *(*_AGENT_FIELDS, "driver", "driver_info", "conductor_group"),
-    *("provision_state", "management_interface"),
+    *("provision_state", "management_interface", "reservation", "generation"),
 )
 """Columns of a node that a lookup reads."""
 
@@ -102,10 +102,26 @@ class Lookup(failed_attempts.Unauthenticated):
             raise failed_attempts.RefusalReason(reason, [row["uuid"]])
 
     def _token_for(self, request: Request, row: Json) -> str:
-        """Return the token at the first request, and a mask afterwards."""
+        """Return the token at the first request, and a mask afterwards.
+
+        A conductor makes it if the node is locked, is at rest, where holds decide, or changes
+        meanwhile. If the reply to the write was lost, the token that it finds may be this one.
+        """
+        token, free = None, row["reservation"] is None
+        if free and contract.TOKEN_NOTE in (row["driver_internal_info"] or {}):
+            return masking.MASK
+        if free and states.kind(State(row["provision_state"])) not in (Kind.STABLE, Kind.FAIL):
+            token, notes = waiting.with_new_token(row)
+            change, known = {"driver_internal_info": notes}, row["generation"]
+            with contextlib.suppress(errors.Error):
+                self.service.database.write(
+                    lambda conn: nodes.edit(conn, row["uuid"], change, generation=known)
+                )
+                return token
         conductor = self.service.conductor_of(row)
         found = conductor.get_node_with_token(request.who, node_uuid=row["uuid"])
-        return str(found["agent_token"]) if found["fresh"] else masking.MASK
+        fresh = found["fresh"] or found["agent_token"] == token
+        return str(found["agent_token"]) if fresh else masking.MASK
 
     def _agent_config(self, row: Json, token: str | None) -> Json:
         conf = self.service.conf

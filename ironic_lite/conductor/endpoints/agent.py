@@ -24,8 +24,6 @@ from ironic_lite.core.slots import Slots
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import holds, node_locks, states, waiting
 from ironic_lite.domain.states import State
-from ironic_lite.drivers.agent import ramdisk
-from ironic_lite.images import boot_requests
 from ironic_lite.rpc import contract
 
 LOG = logging.getLogger(__name__)
@@ -50,11 +48,11 @@ class AgentEndpoints:
         return Slots(MOST_WAIT, 1)
 
     def get_node_with_token(self, context: Context, *, node_uuid: str) -> Json:
-        """Return the token, which the first call after a ramdisk's boot makes.
+        """Return the token, which the first lookup after a ramdisk's boot makes.
 
-        The reply shows whether the call was the first. The state is checked again under the lock,
-        because the node may have moved on since the API read it: a machine without a ramdisk gets
-        no token.
+        The API calls this for a node that is locked, at rest or just changed. The reply shows
+        whether the call was the first. The state is checked again under the lock, because the node
+        may have moved on since the API read it: a machine without a ramdisk gets no token.
 
         The call waits for the lock, whose holder may just have switched the machine on. An agent
         that is refused retries after 5 s, then 10 s, then 30 s; it is refused if too many calls
@@ -63,12 +61,6 @@ class AgentEndpoints:
         :raises errors.NodeNotFound: no agent runs in this state.
         :raises errors.NodeLocked: another task works on the node.
         """
-        boot_requests.SEEN.note_lookup(node_uuid)
-        node = self.tasks.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
-        if node.reservation is None:
-            found = _answer_lookup(self.tasks.view(context, node))
-            if not found["fresh"]:
-                return found
         with (
             self.lock_waiters.hold(node_uuid) as patient,
             self.tasks.lock(context, node_uuid, patient=patient) as task,
@@ -185,7 +177,6 @@ def _token_for_agent(task: Task) -> Json:
     if at_rest and task.held is not None and any(admission.of_holds(task, holds.ORDER, "lookup")):
         LOG.info("Node %s: its ramdisk gets no token, the node is only observed", task.node.uuid)
         raise errors.NodeNotFound(node=task.node.uuid)
-    ramdisk.note_lookup(task)
     return {"agent_token": task.notes.new_token(), "fresh": True}
 
 

@@ -1,22 +1,17 @@
-"""Accessors for ``driver_internal_info``; only this module touches the column.
+"""Accessors for ``driver_internal_info``; only this module and ``domain.waiting`` write it.
 
 Its keys are Ironic's, because old clients read them. ``agent_changes``, ``order``, ``retry``,
 ``automatic_retries``, ``step_list``, ``maintenance_of_failure``, ``untidied``, ``begun``,
 ``polled_since``, ``paused``, ``console_paused``, ``cleaning_runbook``, ``deploy_templates`` and
-``agent_secret_machine``, ``machine_identity`` are ours.
+``agent_secret_machine``, ``agent_looked_up_at``, ``machine_identity`` are ours.
 Whole dictionaries are assigned, so that the record notices the change.
 """
 
 from __future__ import annotations
 
 import datetime
-import hashlib
-import hmac
 import math
-import secrets
 from typing import Any, Generic, TypeVar
-
-import orjson
 
 from ironic_lite import errors
 from ironic_lite.core import clock
@@ -159,10 +154,6 @@ _AGENT_KEYS = (
     "agent_last_heartbeat",
     "agent_verify_ca",
 )
-_MACHINE = "agent_secret_machine"  # ours
-_TOKEN_KEYS = ("agent_secret_token", "agent_secret_token_pregenerated", _MACHINE)
-_SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-_TOKEN_BYTES = 32  # 43 characters of URL-safe text; the agent ignores anything below 32
 _LISTS = tuple(
     f"agent_cached_{kind}_steps{end}"
     for kind in (StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE)
@@ -324,11 +315,10 @@ class Notes(RetryNotes):
         :param before_boot: the token is part of the ramdisk's boot media instead of sent to the
             agent.
         """
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
-        self._drop_notes(*_TOKEN_KEYS)
-        self._put_notes(**{"agent_secret_token": token, _MACHINE: self._machine_id(token)})
-        if before_boot:
-            self._put_notes(agent_secret_token_pregenerated=True)
+        row = self._node.as_dict()
+        token, self._node.driver_internal_info = waiting.with_new_token(
+            row, before_boot=before_boot
+        )
         return token
 
     # The deploy interface that has chosen the one that the node shows; None without one.
@@ -345,12 +335,7 @@ class Notes(RetryNotes):
         if not (url and token and heard_at):
             return None
         about = (self._get_note("agent_verify_ca"), self._get_note("agent_version"), heard_at)
-        return Agent(url, token, *about, moved=self._get_note(_MACHINE) != self._machine_id(token))
-
-    def _machine_id(self, token: str) -> str:
-        """Return an identifier of the agent's machine that does not reveal its settings."""
-        about = orjson.dumps([self._node.driver, self._node.driver_info], option=_SORTED)
-        return hmac.new(token.encode(), about, hashlib.sha256).hexdigest()
+        return Agent(url, token, *about, moved=waiting.has_moved(node.as_dict(), token))
 
     def heard(self, *, url: str, version: str | None, at: str, verify_ca: str | None) -> None:
         """Store a heartbeat."""
@@ -364,7 +349,7 @@ class Notes(RetryNotes):
         :param keep_token: keep a token that is part of the ramdisk's boot media.
         """
         kept = keep_token and self._get_note("agent_secret_token_pregenerated")
-        self._drop_notes(*_AGENT_KEYS, *_LISTS, *(() if kept else _TOKEN_KEYS))
+        self._drop_notes(*_AGENT_KEYS, *_LISTS, *(() if kept else waiting.TOKEN_KEYS))
 
     def take_agent_steps(self, kind: StepKind, steps: StepsByInterface, *, at: str) -> None:
         """Store the agent's steps by interface, as long as its ramdisk runs.

@@ -134,13 +134,6 @@ def _note_first_boot(task: base.Task) -> None:
         _keep_boot(task, RamdiskBoot(run, config.CONF.host, clock.stamp(), restarts))
 
 
-def note_lookup(task: base.Task) -> None:
-    """Record that the ramdisk has looked up its node, after which its machine is left alone."""
-    note = _boot_note(task)
-    if note.at is not None:
-        _keep_boot(task, RamdiskBoot(note.run))
-
-
 def silent_seconds(task: base.Task) -> float:
     """Return the seconds since this conductor has started the run's ramdisk without a lookup.
 
