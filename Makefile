@@ -24,6 +24,8 @@ SCENARIO ?= default
 DATABASE ?= sqlite
 # Libraries of packaging/locks; empty for the newest ones that setup.cfg allows.
 LOCK ?= yes
+# Interpreters of `make pythons`, on PATH or named by their paths.
+PYTHONS ?= python3.12 python3.13
 # Of `make release` and `make verify`: private key, public key, folder, and "none" to go without an audit.
 SIGN_KEY ?=
 KEY ?=
@@ -39,7 +41,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare move-in way-back lock audit lowest release verify tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke site bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
+.PHONY: help venv test proofs quick vm-test life repeats recorded fuzz compare move-in way-back lock audit lowest pythons release verify tempest chaos attack outage partition busy-test stall-test static lint without services evidence-wheel bench bench-smoke site bench-ironic bench-ironic-start demo shots tasks sample window docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -141,6 +143,11 @@ lowest: $(VENV)-lock/.installed ## test the oldest libraries that setup.cfg allo
 		tests/unit tests/spec tests/api tests/db tests/acceptance/test_processes.py
 	@$(VENV)/bin/python packaging/release.py passed lowest
 
+pythons: ## run the quick tests, the wheel and the programs with each of PYTHONS="python3.12 python3.13"
+	WORKERS=$(WORKERS) scripts/pythons.sh $(PYTHONS)
+	@$(MAKE) --no-print-directory $(STAMP)
+	@$(VENV)/bin/python packaging/release.py passed pythons
+
 release: $(STAMP) ## build the files of this commit's release twice, into dist/VERSION; ARGS=--trial tries it
 	@$(VENV)/bin/python packaging/release.py make $(if $(SIGN_KEY),--key $(SIGN_KEY)) \
 		$(if $(AUDIT),--audit $(AUDIT)) $(ARGS)
@@ -170,7 +177,8 @@ static: $(STAMP) ## run ruff, mypy --strict, import-linter; TypeScript, Prettier
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python -m scripts.window lint
 
-lint: static ## run `make static`, and the checks in tests/lint, which are part of `make test`
+lint: static ## run `make static`, types for Python 3.13, and the checks in tests/lint, which are part of `make test`
+	$(VENV)/bin/mypy --python-version 3.13
 	$(VENV)/bin/pytest -q -p no:cacheprovider tests/lint
 
 services: ## install and start PostgreSQL, MariaDB and RabbitMQ, install ipmitool and ipmi_sim (Debian)
