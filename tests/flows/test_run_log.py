@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any, cast
@@ -304,3 +305,23 @@ def test_lines_after_the_end_of_a_run_belong_to_it(rig: ConductorFixture) -> Non
         "before the end",
         "after the end",
     ]
+
+
+def test_conductor_logs_one_line_for_each_verb_at_its_end(
+    build: Build, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = build()
+    good, bad = rig.node(), rig.node(fake_fail_steps={STEPS[1]: "broken"})
+
+    def moves() -> list[str]:
+        return [one.getMessage() for one in caplog.records if " -> " in one.getMessage()]
+
+    for node, end in (
+        (good, r"manage, cleaning -> manageable, run {run} after \d+\.\d s"),
+        (bad, r"fail, cleaning -> clean failed, run {run} after \d+\.\d s \(.*broken.*\)"),
+    ):
+        caplog.clear()
+        rig.clean(node, *STEPS)
+        (said,) = wait_for(moves)
+        run = cast(Any, rig.run(node))["uuid"]
+        assert re.fullmatch(rf"Node {node}: {end.format(run=run)}", said), said

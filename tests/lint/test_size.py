@@ -17,7 +17,7 @@ FOLDERS = {
     "ironic_lite.api": (13_570, 59),
     "ironic_lite.checks": (1_315, 8),
     "ironic_lite.cmd": (1_970, 10),
-    "ironic_lite.conductor": (9_305, 54),
+    "ironic_lite.conductor": (9_315, 54),
     "ironic_lite.core": (5_010, 25),
     "ironic_lite.db": (5_875, 36),
     "ironic_lite.domain": (6_120, 35),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 74_330, "tokens": 652_400, "files": 381, "small": 66, "single": 63}
+ALL = {"lines": 74_345, "tokens": 652_500, "files": 381, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

@@ -234,23 +234,26 @@ class RunMetrics:
         self._runs: Newest[str, _RunUnderWay] = Newest(_REMEMBERED_RUNS)
         self._guard = threading.Lock()
 
-    def run(self, run_uuid: str, row: RowView) -> None:
+    def run(self, run_uuid: str, row: RowView) -> float | None:
         """Take a written change of a run: verb and started_at, or state and ended_at.
 
         Report steps first: open steps of a run end with the run.
+
+        :return: the seconds of a run that has ended, None if its begin was not seen.
         """
         with self._guard:
             if "verb" in row:
                 known = self._known_run(run_uuid)
                 known.verb, known.begun = row["verb"], row["started_at"]
             if row.get("ended_at") is None:
-                return
+                return None
             ended = self._runs.pop(run_uuid, None) or _RunUnderWay()
         self._board.count("runs_total", ended.verb, row["state"])
-        self._observe_time("run_seconds", ended.begun, row["ended_at"], ended.verb)
+        seconds = self._observe_time("run_seconds", ended.begun, row["ended_at"], ended.verb)
         for (kind, _), begun in ended.steps.items():
             self._board.count("steps_total", kind, row["state"])
             self._observe_time("step_seconds", begun, row["ended_at"], kind)
+        return seconds
 
     def step(self, run_uuid: str, kind: str, ordinal: int, row: RowView) -> None:
         """Take a written change of a step: started_at, or state and ended_at."""
@@ -269,9 +272,12 @@ class RunMetrics:
 
     def _observe_time(
         self, name: str, begun: datetime.datetime | None, ended: datetime.datetime, label: str
-    ) -> None:
-        if begun is not None:
-            self._board.observe(name, max(0.0, (ended - begun).total_seconds()), label)
+    ) -> float | None:
+        if begun is None:
+            return None
+        seconds = max(0.0, (ended - begun).total_seconds())
+        self._board.observe(name, seconds, label)
+        return seconds
 
 
 METER = RunMetrics()
@@ -294,6 +300,8 @@ class Journal:
         self._project = context.project
         self.opened: str | None = None
         """The UUID of the last run that was opened."""
+        self.took: float | None = None
+        """The seconds of the run that the last save has ended, if its begin was seen."""
         self._clear()
         log_lines.hide_also(self._hidden)
 
@@ -311,7 +319,7 @@ class Journal:
                 METER.step(run_uuid, kind, at, new)
         self.log.settle()
         for run_uuid, changes in (*self._opened_run(), *self._runs.items()):
-            METER.run(run_uuid, changes)
+            self.took = METER.run(run_uuid, changes)
             if changes.get("ended_at") is not None:
                 LOG_SIZES.forget(run_uuid)
         self._clear()

@@ -376,6 +376,7 @@ class Task(DriverView):
         self.node.provision_updated_at = clock.now()
         if verb is not None:
             self.run_record.open(verb, before, after)
+        run = self.node.run_uuid
         if error is not None:
             self.node.last_error = error.message
         if states.kind(after) is not Kind.WAIT:
@@ -393,9 +394,16 @@ class Task(DriverView):
             self.notes.untidied = True  # the clean-up resets it at its end
         self.run_record.moved(event, before, after, error, aborted=aborted)
         self.transaction.save(release=last)
-        why = f" ({error.message})" if error else ""
-        text = "Node %s: %s, %s -> %s%s"
-        LOG.info(text, self.node.uuid, event, before, after, why, extra=log_lines.OMITTED)
+        self._log_move(f"{event}, {before} -> {after}", run, error)
+
+    def _log_move(self, move: str, run: str | None, error: errors.Error | None) -> None:
+        """Log the end of a run at INFO, with its seconds, and other moves of a run at DEBUG."""
+        ended, took = self.node.run_uuid is None, self.journal.took
+        about = f", run {run}" if ended and run else ""
+        about += f" after {took:.1f} s" if about and took is not None else ""
+        about += f" ({error.message})" if error else ""
+        level = logging.INFO if ended else logging.DEBUG
+        LOG.log(level, "Node %s: %s%s", self.node.uuid, move, about, extra=log_lines.OMITTED)
 
     def _schedule_retry(self, error: errors.Error) -> None:
         most = self.runtime.conf.conductor.automatic_retries
