@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import hashlib
 import json
 import os
 import pathlib
@@ -26,7 +25,7 @@ from ironic_lite.db import copy
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.tables import models
 from tests.db import test_import_ironic as moves
-from tests.db.test_import_ironic import dump, found_rows, imported, known
+from tests.db.test_import_ironic import digest, dump, found_rows, imported, known
 from tests.move_in.ironics import VERSIONS
 from tests.move_in.source import SECRETS
 from tests.support import configurations, database_servers, whole_api
@@ -61,11 +60,6 @@ def exported(
     ):
         given = confirm if write else None
         return there.write(lambda conn: dbsync.carry(there, conn, here, origin, given), once=True)
-
-
-def digest(path: pathlib.Path) -> str:
-    """Return the SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def findings(made: Any, kind: str) -> list[str]:

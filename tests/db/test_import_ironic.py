@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -594,7 +595,8 @@ def run(
     )
 
 
-def _digest(path: pathlib.Path) -> str:
+def digest(path: pathlib.Path) -> str:
+    """Return the SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -603,7 +605,7 @@ def test_command_reports_and_no_secret_is_in_clear(
 ) -> None:
     target = open_empty("sqlite", KEY)
     path = dump(tmp_path)
-    before = _digest(path)
+    before = digest(path)
     settings = tmp_path / "ironic.conf"
     settings.write_text(f"[database]\nconnection = sqlite:///{path}\n")
     empty = counts(target)
@@ -631,7 +633,7 @@ def test_command_reports_and_no_secret_is_in_clear(
     for word in SECRETS.values():
         assert not any(word in text for text in texts)
         assert not any(word.encode() in one.read_bytes() for one in files)
-    assert _digest(path) == before
+    assert digest(path) == before
     (node,) = [row for row in found_rows(target, models.nodes) if row["name"] == "r7-02"]
     assert node["driver_info"]["redfish_password"] == SECRETS["nodes.driver_info"]
 
@@ -658,7 +660,7 @@ _REFUSED: list[tuple[str, tuple[str, ...], tuple[str, ...], str]] = [
         "parent",
         ("UPDATE nodes SET parent_node = 'x'",),
         (),
-        "its parent x is neither imported nor here",
+        "its parent is neither imported nor here",
     ),
     ("template", ("UPDATE deploy_templates SET extra = '['",), (), "extra (1): is no JSON"),
 ]
@@ -675,12 +677,12 @@ def test_refusals_change_neither_side(
     tmp_path: pathlib.Path,
 ) -> None:
     path = dump(tmp_path, NEWEST, *statements)
-    before = _digest(path), counts(sqlite_database)
+    before = digest(path), counts(sqlite_database)
     done = run(tmp_path, sqlite_database, "--from", f"sqlite:///{path}", *words)
     assert done.returncode == 2
     assert said in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    assert (_digest(path), counts(sqlite_database)) == before
+    assert (digest(path), counts(sqlite_database)) == before
 
 
 def test_stopped_conductors_are_believed(sqlite_database: Database, tmp_path: pathlib.Path) -> None:
@@ -718,7 +720,13 @@ def test_conductors_that_start_during_the_second_look_are_seen(
         assert "c1" not in str(refusal.value)
 
 
-def test_unexpected_error_is_one_line_without_its_text() -> None:
+@pytest.mark.parametrize("command", ["run", "run_export"])
+def test_unexpected_error_is_one_line_without_its_text(
+    command: str, sqlite_database: Database
+) -> None:
+    no_conf = SimpleNamespace(features=SimpleNamespace(enabled=["move_in"]), command=None)
+    with pytest.raises(errors.Error, match="Stopped by an unexpected AttributeError in line "):
+        getattr(dbsync, command)(no_conf, sqlite_database)
     with pytest.raises(errors.Error) as raised, dbsync.nothing_written():
         json.loads('"Panse').get(1)
     said = str(raised.value)
@@ -744,12 +752,12 @@ def test_full_disk_in_the_middle_changes_neither_side(
         shutil.copy(str(sqlite_database.url.database), file)
         target = session.open_database(f"sqlite:///{file}")
         opened_.callback(target.close)
-        before = _digest(path), counts(target)
+        before = digest(path), counts(target)
         done = run(tmp_path, target, "--from", f"sqlite:///{path}")
         assert (done.returncode, done.stdout) == (2, "")
         assert "has no space left" in done.stderr
         assert done.stderr.endswith("Free space on its disk, then retry. Nothing was written.\n")
-        assert (_digest(path), counts(target)) == before
+        assert (digest(path), counts(target)) == before
 
 
 def test_report_that_cannot_be_printed_undoes_nothing(
@@ -802,11 +810,11 @@ def test_journal_of_a_killed_ironic_is_refused(
     )
     subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     assert pathlib.Path(f"{path}-journal").stat().st_size > 0
-    before = _digest(path), counts(sqlite_database)
+    before = digest(path), counts(sqlite_database)
     done = run(tmp_path, sqlite_database, "--from", f"sqlite:///{path}")
     assert done.returncode == 2
     assert "start and stop Ironic on it once" in done.stderr
-    assert (_digest(path), counts(sqlite_database)) == before
+    assert (digest(path), counts(sqlite_database)) == before
 
 
 def test_history_of_zero_entries_is_all(

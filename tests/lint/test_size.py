@@ -23,13 +23,13 @@ FOLDERS = {
     "ironic_lite.domain": (6_120, 35),
     "ironic_lite.drivers": (14_695, 67),
     "ironic_lite.errors": (425, 1),
-    "ironic_lite.features": (10_545, 55),
+    "ironic_lite.features": (10_555, 55),
     "ironic_lite.feed": (385, 1),
     "ironic_lite.images": (2_185, 11),
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 74_345, "tokens": 652_500, "files": 381, "small": 66, "single": 63}
+ALL = {"lines": 74_350, "tokens": 652_600, "files": 381, "small": 66, "single": 63}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

@@ -181,19 +181,20 @@ def run(conf: Any, database: Database) -> int:
 
     :raises errors.Error: it is refused before a row was looked at.
     """
-    if "move_in" not in conf.features.enabled:
-        reason = f"{IMPORT} needs the feature move_in. Add it to [features]enabled"
-        raise config.ConfigError(reason=reason)
-    migrate.check(database)
-    _check_output(conf.command)
-    asked, request = conf.command, _request(conf)
-    _check_target(conf, database)
-    known = names.NameTable(Registry.load(Settings.read(conf)))
-    folders = checks.KnownFolders(
-        tuple(conf.conductor.file_url_allowed_paths), conf.redfish.ca_folder
-    )
+    asked = conf.command
     with contextlib.ExitStack() as opened:
         with nothing_written():
+            if "move_in" not in conf.features.enabled:
+                reason = f"{IMPORT} needs the feature move_in. Add it to [features]enabled"
+                raise config.ConfigError(reason=reason)
+            migrate.check(database)
+            _check_output(asked)
+            request = _request(conf)
+            _check_target(conf, database)
+            known = names.NameTable(Registry.load(Settings.read(conf)))
+            folders = checks.KnownFolders(
+                tuple(conf.conductor.file_url_allowed_paths), conf.redfish.ca_folder
+            )
             patient = opened.enter_context(contextlib.closing(session.patient(database)))
             there = source.open_database(patient, asked.source)
             opened.callback(there.close)
@@ -397,13 +398,13 @@ def run_export(conf: Any, database: Database) -> int:
 
     :raises errors.Error: it is refused before a row was looked at.
     """
-    migrate.check(database)
-    _check_output(conf.command)
     asked = conf.command
-    seconds = conf.conductor.heartbeat_timeout
-    membership.refuse_living(lambda: database.read(conductors.all), seconds, "you export")
-    imported = database.read(lambda conn: rows.origin(conn, asked.origin))
     with contextlib.ExitStack() as opened, nothing_written():
+        migrate.check(database)
+        _check_output(asked)
+        seconds = conf.conductor.heartbeat_timeout
+        membership.refuse_living(lambda: database.read(conductors.all), seconds, "you export")
+        imported = database.read(lambda conn: rows.origin(conn, asked.origin))
         patient = opened.enter_context(contextlib.closing(session.patient(database)))
         there = source.open_database(patient, asked.target, option="--to", write=asked.yes)
         opened.callback(there.close)

@@ -290,7 +290,7 @@ class Import:
             if not lost:
                 return
             for ident, node in lost:
-                text = f"its parent {node.parent} is neither imported nor here"
+                text = "its parent is neither imported nor here"
                 do = "Import both together, or change parent_node there."
                 found = MoveFinding(report.REFUSED, "node", "parent_node", text, do)
                 self._add(found, ident, node, stops=not self._asked.trial)
@@ -474,8 +474,8 @@ class Import:
         """Write all rows, after `check` has refused nothing."""
         migrate.exclude_others(conn)
         self.marks = Marks()
-        shared = {name: self.report.counts.get(name) for name in SHARED}
-        self.report.counts = {name: found for name, found in shared.items() if found is not None}
+        for name in self.report.counts.keys() - set(SHARED):
+            del self.report.counts[name]
         self.report.secrets = sum(
             1
             for name, listed in self._shared.items()

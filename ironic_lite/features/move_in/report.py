@@ -44,7 +44,9 @@ class MoveReport:
 
     def __init__(self) -> None:
         self.findings: dict[MoveFinding, dict[str, None]] = {}
-        self.counts: dict[str, collections.Counter[str]] = {}
+        self.counts: dict[str, collections.Counter[str]] = collections.defaultdict(
+            collections.Counter
+        )
         self.secrets = 0
 
     def add(self, finding: MoveFinding, name: str) -> None:
@@ -58,7 +60,7 @@ class MoveReport:
 
     def count(self, table: str, what: str, number: int = 1) -> None:
         """Count rows of a table."""
-        self.counts.setdefault(table, collections.Counter())[what] += number
+        self.counts[table][what] += number
 
     def has(self, *kinds: str) -> bool:
         """Return whether there is a finding of one of these kinds."""

@@ -28,6 +28,7 @@ _FEW = 50
 """Rows of a large table that a cursor reads at once."""
 _REVISIONS = "alembic_version"
 _NUL, _HAS_NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000"), "has a NUL character"
+_PERHAPS_NUL = r"\u0000"
 
 
 def open_database(
@@ -154,7 +155,8 @@ def _document(text: Any, kind: Any) -> tuple[Any, str]:
         return None, "is no JSON"
     if value is not None and not isinstance(value, kind):
         return None, f"is JSON, but no {'list' if kind is list else 'object'}"
-    return (None, _HAS_NUL) if _NUL.search(text) else (value, "")
+    has_nul = _PERHAPS_NUL in text and _NUL.search(text)
+    return (None, _HAS_NUL) if has_nul else (value, "")
 
 
 _TYPES: dict[ColumnForm, Any] = {

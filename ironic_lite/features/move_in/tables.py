@@ -7,6 +7,7 @@ changes.
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -470,16 +471,20 @@ def translate(table: IronicTable, row: JsonView, move: rules.Move) -> Json:
     :param row: the columns of the head there, JSON decoded.
     """
     found: Json = dict(table.added)
-    for column in table.of_head(move.head):
-        if column.ours is None:
-            continue
-        value = column.rule.here(row[column.name], row, move)
-        name, _, key = column.ours.partition("/")
+    for source, name, key, here in _translations(table.name, move.head):
+        value = here(row[source], row, move)
         if key:
             found[name] = {**found.get(name, {}), key: value}
         else:
             found[name] = value
     return found
+
+
+@functools.cache
+def _translations(name: str, head: str) -> tuple[tuple[str, str, str, rules.Here], ...]:
+    """Return the columns there that have one here, its name, the key in it, and the rule."""
+    columns = ((one, one.ours.partition("/")) for one in TABLES[name].of_head(head) if one.ours)
+    return tuple((one.name, ours, key, one.rule.here) for one, (ours, _, key) in columns)
 
 
 def reverse(table: IronicTable, ours: JsonView, theirs: JsonView, move: rules.Move) -> Json:
