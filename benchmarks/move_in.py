@@ -1,4 +1,4 @@
-"""An import of 10 000 nodes from Ironic's database: seconds and memory of the command.
+"""An import of 10 000 nodes from Ironic, and an export of changes of all: seconds and memory.
 
 Source and target are databases of the same kind. The source is a recorded database of Ironic 39
 with a fleet: each node has 2 ports, 4 traits, 20 entries of the history and an inventory of 20 kB.
@@ -14,6 +14,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+
+import sqlalchemy as sa
 
 from benchmarks.figures import Figure, report, size
 from tests.move_in import recorded
@@ -72,8 +74,17 @@ def _figures(kind: str, folder: pathlib.Path, opened: contextlib.ExitStack) -> I
     settings = folder / "ironic-lite.conf"
     settings.write_text(_SETTINGS.format(folder=folder, database=ours), encoding="utf-8")
     _run(settings, "upgrade")
-    seconds, cpu, mib = _run(settings, "import-ironic", "--from", theirs, "--conductors-stopped")
-    yield Figure(f"import of {NODES} nodes, {kind}", seconds, "s", SECONDS)
+    yield from _command(settings, kind, "import-ironic", "--from", theirs)
+    with recorded.engine_of(ours).begin() as conn:
+        conn.execute(sa.text("UPDATE nodes SET description = 'changed here'"))
+        conn.execute(sa.text("DELETE FROM node_traits WHERE trait LIKE '%0'"))
+    yield from _command(settings, kind, "export-ironic", "--yes", "--to", theirs)
+
+
+def _command(settings: pathlib.Path, kind: str, *words: str) -> Iterator[Figure]:
+    seconds, cpu, mib = _run(settings, *words, "--conductors-stopped")
+    name = words[0].removesuffix("-ironic")
+    yield Figure(f"{name} of {NODES} nodes, {kind}", seconds, "s", SECONDS)
     yield Figure(f"... CPU of the command, {kind}", cpu, "s")
     yield Figure(f"... memory, {kind}", mib, "MiB", MIB)
 

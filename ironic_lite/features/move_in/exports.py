@@ -30,7 +30,6 @@ from ironic_lite.records import Event
 
 CHANGED, ADDED, REMOVED = WHAT = ("changed", "added", "removed")
 """Changes of rows there."""
-_TOGETHER = 500
 _KEYS: Mapping[str, tuple[str, ...]] = {
     # Columns that find a row of a node there, and its key here beside the node.
     "node_traits": ("trait",),
@@ -291,7 +290,7 @@ class Export:
         exported = {**self._kept, **self._new}
         seen: set[tuple[Any, ...]] = set()
         column = "uuid" if part.by_uuid else "node_uuid"
-        for batch in _batches(self._again.node_rows(name)):
+        for batch in _batches(self._again.node_rows(name), name):
             found: dict[tuple[Any, ...], Json] = {}
             keys = sorted({translated[column] for _, translated in batch})
             for row in map(dict, here.execute(_of(part.ours, column, keys)).mappings()):
@@ -338,7 +337,7 @@ class Export:
             query = sa.select(*(part.ours.c[one] for one in names))
             query = query.where(part.ours.c.node_uuid.in_(some))
             lacking = [tuple(key) for key in here.execute(query) if tuple(key) not in seen]
-            for keys in _batches(sorted(lacking)):
+            for keys in _batches(sorted(lacking), part.table.name):
                 wanted = set(keys)
                 query = _of(part.ours, names[0], sorted({key[0] for key in keys}))
                 rows = map(dict, here.execute(query).mappings())
@@ -628,9 +627,9 @@ def _of(table: sa.Table, column: str, keys: Sequence[Any]) -> sa.Select[Any]:
     return sa.select(table).where(table.c[column].in_(keys))
 
 
-def _batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
+def _batches(rows: Iterable[Any], table: str = "") -> Iterator[list[Any]]:
     left = iter(rows)
-    while batch := list(itertools.islice(left, _TOGETHER)):
+    while batch := list(itertools.islice(left, source.together(table))):
         yield batch
 
 

@@ -21,11 +21,9 @@ from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.features.move_in import rules
 from ironic_lite.features.move_in.tables import TABLES, ColumnForm, IronicTable
 
-TOGETHER = 500
-"""Rows that a cursor reads at once."""
+_MANY = 500
 _LARGE = frozenset({"node_inventory"})
 _FEW = 50
-"""Rows of a large table that a cursor reads at once."""
 _REVISIONS = "alembic_version"
 _NUL, _HAS_NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000"), "has a NUL character"
 _PERHAPS_NUL = r"\u0000"
@@ -76,6 +74,11 @@ class IronicRow(NamedTuple):
     faults: dict[str, str]
 
 
+def together(table: str) -> int:
+    """Return the number of rows that are read at once."""
+    return _FEW if table in _LARGE else _MANY
+
+
 class Snapshot(NamedTuple):
     """Ironic's database at one moment.
 
@@ -107,7 +110,7 @@ class Snapshot(NamedTuple):
             for one in table.columns
             if one.form is ColumnForm.JSON and one.name in chosen
         ]
-        size = _FEW if name in _LARGE else TOGETHER
+        size = together(name)
         with copy.reading(self.database, "Ironic"):
             found = self.conn.execute(query, execution_options={"yield_per": size})
             for row in found.mappings():
@@ -273,6 +276,7 @@ def lock(there: Snapshot) -> None:
     elif kind == "mysql":
         # Each row that is read stays locked, and so do the gaps between them.
         conn.exec_driver_sql("SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+        conn.exec_driver_sql("SET SESSION net_write_timeout = 3600")  # rows wait for comparisons
         conn.exec_driver_sql("BEGIN")
 
 
