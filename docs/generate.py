@@ -418,9 +418,9 @@ PAGES: Mapping[str, Parts] = {
     "doctor.rst": {
         f"{name}-checks": functools.partial(check_table, f"ironic_lite.{module}", *table_name)
         for name, module, *table_name in (
-            ("api", "checks.api"),
-            ("conductor", "checks.conductor"),
-            ("node", "checks.conductor", "NODE_TABLE"),
+            ("api", "features.doctor.api"),
+            ("conductor", "features.doctor.work"),
+            ("node", "features.doctor.work", "NODE_TABLE"),
             ("redfish", "drivers.redfish.power"),
             ("ipmi", "drivers.ipmi.power"),
             ("imports", "features.move_in.api", "CHECKS"),

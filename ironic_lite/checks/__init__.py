@@ -3,13 +3,9 @@
 ::
 
     examiner     runs checks beside each other, within a time limit
-    api          the checks of an API process
-    conductor    the checks of a conductor
-    node         the checks of one node, made by its conductor
     start        what each program checks at its start
-    database, machine, servers
-                 what the tables consist of
+    database, machine
+                 what tables of checks consist of
 
-``domain.examination`` has the types. The API imports neither ``conductor`` nor ``node``, because
-they load drivers.
+``domain.examination`` has the types. The feature ``doctor`` and ``cmd.status`` have the tables.
 """

@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 import requests
 
-from ironic_lite.checks import api, conductor, database, examiner, machine, servers
+from ironic_lite import errors
+from ironic_lite.checks import database, examiner, machine
 from ironic_lite.conductor import fileserver
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import examination, waiting
 from ironic_lite.domain.examination import Status, Verdict
 from ironic_lite.drivers import base
+from ironic_lite.features.doctor import api, servers, work
 from ironic_lite.features.erasures import rows as erasures_rows
 from ironic_lite.images import boot_requests, published
 from tests.emulators import images
@@ -51,9 +53,9 @@ def options(tmp_path: pathlib.Path) -> Iterator[Set]:
 
 
 @pytest.fixture
-def place(sqlite_database: Database, options: Set) -> conductor.ConductorSubject:
+def place(sqlite_database: Database, options: Set) -> work.ConductorSubject:
     """A conductor at rest with the default options."""
-    return conductor.ConductorSubject(config.CONF, sqlite_database, busy=0, slots=100)
+    return work.ConductorSubject(config.CONF, sqlite_database, busy=0, slots=100)
 
 
 def one(verdicts: Iterator[Verdict]) -> Verdict:
@@ -77,6 +79,18 @@ def shown(findings: Sequence[dict[str, Any]], name: str) -> list[dict[str, Any]]
     return [finding for finding in findings if finding["name"] == name]
 
 
+def test_conductor_without_the_feature_says_that_it_is_off(
+    build: Callable[..., ConductorFixture],
+) -> None:
+    rig = build(features__enabled="")
+    for call in (rig.endpoints.examine, lambda who: rig.endpoints.examine_node(who, node_uuid="")):
+        with pytest.raises(
+            errors.UnknownMethod, match="The feature doctor is off on conductor here"
+        ):
+            call(rig.who)
+
+
+@pytest.mark.feature("doctor")
 def test_conductor_returns_its_findings_with_advice(
     build: Callable[..., ConductorFixture], options: Set
 ) -> None:
@@ -85,12 +99,12 @@ def test_conductor_returns_its_findings_with_advice(
     assert {one["where"] for one in found} == {"conductor here"}
     assert {one["status"] for one in found} <= {"ok", "warning"}
     assert all(one["do"] for one in found if one["status"] != "ok")
-    assert {one["name"] for one in found} <= {check.name for check in conductor.TABLE}
+    assert {one["name"] for one in found} <= {check.name for check in work.TABLE}
     assert shown(found, "workers")[0]["text"] == "0 of 20 workers are in use"
 
 
 def test_every_check_of_a_conductor_has_a_name_of_its_own_and_advice() -> None:
-    for table in (conductor.TABLE, api.TABLE):
+    for table in (work.TABLE, api.TABLE):
         names = [check.name for check in table]
         assert len(set(names)) == len(names)
         assert all(check.do and check.about.endswith(".") for check in table)
@@ -102,15 +116,13 @@ def test_every_check_of_a_conductor_has_a_name_of_its_own_and_advice() -> None:
 
 
 @pytest.mark.parametrize(("busy", "status"), [(89, "ok"), (90, "warning"), (100, "failed")])
-def test_busy_workers_are_reported(
-    place: conductor.ConductorSubject, busy: int, status: str
-) -> None:
+def test_busy_workers_are_reported(place: work.ConductorSubject, busy: int, status: str) -> None:
     busy_place = dataclasses.replace(place, busy=busy)
-    found = one(conductor.find_workers(busy_place))
+    found = one(work.find_workers(busy_place))
     assert (str(found.status), found.text) == (status, f"{busy} of 100 workers are in use")
 
 
-def test_write_leaves_no_row(place: conductor.ConductorSubject) -> None:
+def test_write_leaves_no_row(place: work.ConductorSubject) -> None:
     assert one(database.find_write(place)).status is Status.OK
     rows = place.database.read(lambda conn: conn.exec_driver_sql("SELECT name FROM marks").all())
     assert [row[0] for row in rows if row[0].startswith("doctor")] == []
@@ -135,7 +147,7 @@ def test_wrong_clock_is_reported(seconds: float, status: str, text: str) -> None
 
 
 def test_missing_options_of_ramdisks_are_warnings(
-    place: conductor.ConductorSubject, options: Set
+    place: work.ConductorSubject, options: Set
 ) -> None:
     found = bad(machine.find_conductor_options(config.CONF))
     assert [status for status, _ in found] == [Status.WARNING, Status.WARNING]
@@ -153,11 +165,11 @@ def test_missing_options_of_ramdisks_are_warnings(
 
 
 def test_folder_that_cannot_be_written_is_a_failed_check(
-    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
+    place: work.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "file").write_text("")
     options(pxe__tftp_root=str(tmp_path / "file"), pxe__tftp_server="192.0.2.1")
-    ((status, text),) = bad(conductor.find_folders(place))
+    ((status, text),) = bad(work.find_folders(place))
     assert status is Status.FAILED
     assert text == f"[pxe]tftp_root {tmp_path}/file: no file can be written there: not a directory"
 
@@ -216,7 +228,7 @@ def test_end_of_a_certificate_is_reported(
 
 
 def test_expired_authority_for_bmcs_is_a_failed_check(
-    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
+    place: work.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     authorities = tmp_path / "authorities"
     authorities.mkdir()
@@ -226,7 +238,7 @@ def test_expired_authority_for_bmcs_is_a_failed_check(
         key.unlink()
     options(redfish__ca_folder=str(authorities))
     options(deploy__http_ssl_cert_file=str(made.write(tmp_path, 5)[0]))
-    served, old = bad(conductor.find_certificates(place))
+    served, old = bad(work.find_certificates(place))
     assert served[0] is Status.WARNING
     assert "[deploy]http_ssl_cert_file" in served[1]
     assert old[0] is Status.FAILED
@@ -244,7 +256,7 @@ def test_expired_authority_for_bmcs_is_a_failed_check(
 )
 def test_certificate_of_rpc_must_have_the_name_of_the_conductor(
     *,
-    place: conductor.ConductorSubject,
+    place: work.ConductorSubject,
     options: Set,
     tmp_path: pathlib.Path,
     names: tuple[str, ...],
@@ -253,20 +265,20 @@ def test_certificate_of_rpc_must_have_the_name_of_the_conductor(
     authority = made.Authority(tmp_path)
     cert, _ = authority.issue("machine", *names, days=90)
     options(DEFAULT__host="One.example.org:2", direct__cert_file=str(cert))
-    found = [text for _, text in bad(conductor.find_certificates(place))]
+    found = [text for _, text in bad(work.find_certificates(place))]
     assert bool(found) == failing
     assert all(names[0] in text and "clients call One.example.org" in text for text in found)
 
 
 def test_certificates_of_rpc_are_reported_before_their_end(
-    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
+    place: work.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     authority = made.Authority(tmp_path)
     cert, _ = authority.issue("machine", "localhost", days=20)
     options(
         DEFAULT__host="localhost", direct__cert_file=str(cert), direct__ca_file=str(authority.file)
     )
-    found = bad(conductor.find_certificates(place))
+    found = bad(work.find_certificates(place))
     assert [status for status, _ in found] == [Status.WARNING, Status.WARNING]
     assert [text.partition(" ")[0] for _, text in found] == ["[direct]cert_file", "[direct]ca_file"]
 
@@ -291,7 +303,7 @@ def web(tmp_path: pathlib.Path) -> Iterator[images.Images]:
 
 
 def test_start_of_the_ramdisk_is_fetched(
-    place: conductor.ConductorSubject, options: Set, web: images.Images, tmp_path: pathlib.Path
+    place: work.ConductorSubject, options: Set, web: images.Images, tmp_path: pathlib.Path
 ) -> None:
     web.put("kernel", b"k" * 2 * 1024 * 1024)
     (tmp_path / "initrd").write_bytes(b"r" * 1024)
@@ -299,7 +311,7 @@ def test_start_of_the_ramdisk_is_fetched(
         conductor__deploy_kernel=f"{web.url}/kernel?sig=s3cret",
         conductor__deploy_ramdisk=f"file://{tmp_path}/initrd",
     )
-    kernel, ramdisk = conductor.find_ramdisk(place)
+    kernel, ramdisk = work.find_ramdisk(place)
     assert (kernel.status, ramdisk.status) == (Status.OK, Status.OK)
     assert kernel.text.startswith(f"[conductor]deploy_kernel {web.url}/kernel: 2.0 MiB, changed on")
     assert "s3cret" not in kernel.text
@@ -314,43 +326,43 @@ def test_start_of_the_ramdisk_is_fetched(
     ],
 )
 def test_kernel_that_is_no_kernel_is_a_failed_check(
-    place: conductor.ConductorSubject, options: Set, web: images.Images, name: str, reason: str
+    place: work.ConductorSubject, options: Set, web: images.Images, name: str, reason: str
 ) -> None:
     web.put("empty", b"")
     web.put("page", HTML)
     options(conductor__deploy_kernel=f"{web.url}/{name}")
-    found = one(conductor.find_ramdisk(place))
+    found = one(work.find_ramdisk(place))
     assert found.status is Status.FAILED
     assert reason in found.text
     assert f"[conductor]deploy_kernel {web.url}/{name}" in found.text
 
 
 def test_closed_port_of_an_image_server_is_a_failed_check(
-    place: conductor.ConductorSubject, options: Set
+    place: work.ConductorSubject, options: Set
 ) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/esp.img"
         options(conductor__bootloader=url, conductor__rescue_kernel=url)
-        for find in (conductor.find_bootloader, conductor.find_rescue):
+        for find in (work.find_bootloader, work.find_rescue):
             found = one(find(place))
             assert found.status is Status.FAILED
             assert "connection refused" in found.text
 
 
 def test_untrusted_image_server_is_a_failed_check(
-    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
+    place: work.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     certificate, key = made.write(tmp_path, 100)
     with images.serve(tmp_path, (certificate, key)) as served:
         options(conductor__deploy_kernel=f"{served.url}/served.pem")
-        found = one(conductor.find_ramdisk(place))
+        found = one(work.find_ramdisk(place))
         assert found.status is Status.FAILED
         assert "webserver_verify_ca" in found.text
 
 
 def test_secret_of_an_address_is_in_no_text(
-    place: conductor.ConductorSubject, options: Set, web: images.Images
+    place: work.ConductorSubject, options: Set, web: images.Images
 ) -> None:
     address = web.url.replace("://", "://ann:s3cret@")
     options(
@@ -358,7 +370,7 @@ def test_secret_of_an_address_is_in_no_text(
         service_catalog__endpoint_override=address,
         deploy__http_url=address,
     )
-    rows = examiner.lines("here", conductor.TABLE, place)
+    rows = examiner.lines("here", work.TABLE, place)
     found = examiner.Examiner().examine(rows, 60)
     assert {one.name for one in found if one.status == "failed"} >= {"ramdisk", "callback"}
     assert not [one for one in found if "s3cret" in f"{one.text}{one.do}"]
@@ -375,10 +387,10 @@ def test_node_names_only_files_of_the_allowed_folders(options: Set, tmp_path: pa
 
 
 def test_local_file_that_is_missing_is_a_failed_check(
-    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
+    place: work.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     options(conductor__deploy_kernel=f"file://{tmp_path}/kernel")
-    found = one(conductor.find_ramdisk(place))
+    found = one(work.find_ramdisk(place))
     assert found.status is Status.FAILED
     assert "no such file or directory" in found.text
 
@@ -386,7 +398,7 @@ def test_local_file_that_is_missing_is_a_failed_check(
 # -- file server, call-back URL, TFTP -----------------------------------------------------------
 
 
-def test_missing_file_server_is_a_warning(place: conductor.ConductorSubject, options: Set) -> None:
+def test_missing_file_server_is_a_warning(place: work.ConductorSubject, options: Set) -> None:
     ((status, text),) = bad(servers.find_file_server(config.CONF))
     assert status is Status.WARNING
     assert "[deploy]http_url" in text
@@ -395,7 +407,7 @@ def test_missing_file_server_is_a_warning(place: conductor.ConductorSubject, opt
 
 
 def test_file_server_of_another_folder_is_a_failed_check(
-    place: conductor.ConductorSubject, options: Set, web: images.Images, tmp_path: pathlib.Path
+    place: work.ConductorSubject, options: Set, web: images.Images, tmp_path: pathlib.Path
 ) -> None:
     options(deploy__http_root=str(tmp_path / "other"), deploy__http_url=web.url)
     found = one(servers.find_file_server(config.CONF))
@@ -409,7 +421,7 @@ def test_file_server_of_another_folder_is_a_failed_check(
 
 
 def test_file_server_that_is_down_is_a_failed_check(
-    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
+    place: work.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -420,7 +432,7 @@ def test_file_server_that_is_down_is_a_failed_check(
 
 
 def test_callback_url_must_be_this_api(
-    place: conductor.ConductorSubject, options: Set, web: images.Images
+    place: work.ConductorSubject, options: Set, web: images.Images
 ) -> None:
     ((status, text),) = bad(servers.find_callback(config.CONF))
     assert status is Status.WARNING
@@ -434,7 +446,7 @@ def test_callback_url_must_be_this_api(
 
 
 def test_callback_url_of_media_must_be_this_api_too(
-    place: conductor.ConductorSubject, options: Set, web: images.Images
+    place: work.ConductorSubject, options: Set, web: images.Images
 ) -> None:
     web.put("v1", b'{"id": "v1"}')
     options(service_catalog__endpoint_override=web.url)
@@ -448,7 +460,7 @@ def test_callback_url_of_media_must_be_this_api_too(
 
 
 def test_tftp_server_is_asked_for_the_loaders(
-    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
+    place: work.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     ((status, text),) = bad(servers.find_tftp(config.CONF))
     assert (status, "[pxe]tftp_server" in text) == (Status.WARNING, True)
@@ -487,8 +499,8 @@ CARD = "aa:bb:cc:00:11:22"
 
 def heard(task: fake_task.FakeTask) -> list[str]:
     """Return what is known about the boot of a machine."""
-    subject: Any = conductor.NodeSubject(config.CONF, task)
-    found = list(conductor.find_agent(subject))
+    subject: Any = work.NodeSubject(config.CONF, task)
+    found = list(work.find_agent(subject))
     assert {verdict.status for verdict in found} == {Status.OK}
     return [verdict.text for verdict in found]
 
@@ -523,8 +535,8 @@ def test_last_boot_file_lookup_and_heartbeat_are_told(options: Set, tmp_path: pa
 
 def test_authority_of_an_agent_in_driver_info_is_a_warning() -> None:
     node = fake_task.node(boot_interface="ipxe", driver_info={"agent_verify_ca": "/etc/ca.pem"})
-    subject: Any = conductor.NodeSubject(config.CONF, fake_task.FakeTask(node))
-    ((status, text),) = bad(conductor.find_agent(subject))
+    subject: Any = work.NodeSubject(config.CONF, fake_task.FakeTask(node))
+    ((status, text),) = bad(work.find_agent(subject))
     assert status is Status.WARNING
     assert text.startswith("driver_info/agent_verify_ca has no effect")
 
@@ -541,6 +553,7 @@ def test_memory_of_boot_requests_is_bounded() -> None:
 # -- a node -----------------------------------------------------------------------------------
 
 
+@pytest.mark.feature("doctor")
 def test_node_is_examined_while_it_is_locked(rig: ConductorFixture) -> None:
     node = rig.node(name="r1")
     rig.edit(node, boot_mode="uefi")
@@ -559,20 +572,21 @@ def test_node_is_examined_while_it_is_locked(rig: ConductorFixture) -> None:
     [("fake", set()), ("redfish-virtual-media", {"boot_mode", "virtual_media"})],
 )
 def test_only_checks_that_a_node_needs_are_reported_as_not_made(boot: str, names: set[str]) -> None:
-    def fail(_subject: conductor.NodeSubject) -> Iterator[Verdict]:
+    def fail(_subject: work.NodeSubject) -> Iterator[Verdict]:
         yield examination.failed("The fuse has blown.", "Replace it.")
 
     task: Any = fake_task.FakeTask(fake_task.node(boot_interface=boot))
-    subject = conductor.NodeSubject(config.CONF, task)
+    subject = work.NodeSubject(config.CONF, task)
     checks = [
         dataclasses.replace(check, find=fail) if check.name == "power" else check
-        for check in conductor.NODE_TABLE
+        for check in work.NODE_TABLE
         if check.name in ("power", "boot_mode", "virtual_media")
     ]
     found = examiner.Examiner().examine(examiner.lines("node n", checks, subject), 60)
     assert {one.name for one in found} - {"power"} == names
 
 
+@pytest.mark.feature("doctor")
 def test_fault_of_the_power_read_is_a_failed_check(rig: ConductorFixture) -> None:
     node = rig.node(fake_fail_power="The fuse has blown.")
     found = rig.endpoints.examine_node(rig.who, node_uuid=node)
@@ -581,6 +595,7 @@ def test_fault_of_the_power_read_is_a_failed_check(rig: ConductorFixture) -> Non
     assert power["do"]
 
 
+@pytest.mark.feature("doctor")
 def test_setting_that_a_driver_refuses_is_a_failed_check(rig: ConductorFixture) -> None:
     node = rig.node(fake_fail_power=[7])
     found = rig.endpoints.examine_node(rig.who, node_uuid=node)
@@ -601,7 +616,7 @@ def test_setting_that_a_driver_refuses_is_a_failed_check(rig: ConductorFixture) 
 def test_node_without_a_port_to_boot_from_is_reported(boot: str, status: Status) -> None:
     task: Any = fake_task.FakeTask(fake_task.node(boot_interface=boot))
     assert not task.ports
-    found = one(conductor.find_ports(conductor.NodeSubject(config.CONF, task)))
+    found = one(work.find_ports(work.NodeSubject(config.CONF, task)))
     assert found.status is status
 
 
@@ -609,7 +624,7 @@ def test_node_without_a_port_to_boot_from_is_reported(boot: str, status: Status)
 
 
 def test_records_without_a_key_are_a_warning(
-    place: conductor.ConductorSubject, sqlite_database: Database
+    place: work.ConductorSubject, sqlite_database: Database
 ) -> None:
     row = {
         **{"uuid": str(uuid.uuid4()), "node_uuid": str(uuid.uuid4()), "at": clock.now()},
@@ -617,18 +632,18 @@ def test_records_without_a_key_are_a_warning(
         **{"sha256": "0" * 64},
     }
     sqlite_database.write(lambda conn: erasures_rows.add(conn, row))
-    found = one(conductor.find_evidence_key(place))
+    found = one(work.find_evidence_key(place))
     assert found.status is Status.WARNING
     assert "evidence_key_file" in found.do
 
 
 def test_key_of_erasure_records_is_judged(
-    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
+    place: work.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
-    assert list(conductor.find_evidence_key(place)) == []
+    assert list(work.find_evidence_key(place)) == []
     path = tmp_path / "key.pem"
     options(conductor__evidence_key_file=str(path))
-    assert one(conductor.find_evidence_key(place)).status is Status.FAILED
+    assert one(work.find_evidence_key(place)).status is Status.FAILED
     command = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(path)]
     subprocess.run(command, check=True, capture_output=True)
     for mode, status in (
@@ -637,17 +652,17 @@ def test_key_of_erasure_records_is_judged(
         (0o644, Status.FAILED),
     ):
         path.chmod(mode)
-        assert one(conductor.find_evidence_key(place)).status is status
+        assert one(work.find_evidence_key(place)).status is status
 
 
 def test_key_in_the_file_that_does_not_sign_is_reported(
-    place: conductor.ConductorSubject, options: Set, tmp_path: pathlib.Path
+    place: work.ConductorSubject, options: Set, tmp_path: pathlib.Path
 ) -> None:
     path = tmp_path / "key.pem"
     command = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(path)]
     subprocess.run(command, check=True, capture_output=True)
     path.chmod(0o600)
     options(conductor__evidence_key_file=str(path))
-    found = one(conductor.find_evidence_key(dataclasses.replace(place, key="k-other")))
+    found = one(work.find_evidence_key(dataclasses.replace(place, key="k-other")))
     assert found.status is Status.FAILED
     assert "k-other signs" in found.text

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.checks import conductor
 from ironic_lite.core import config
 from ironic_lite.domain.examination import Status
+from ironic_lite.features.doctor import work
 from tests.emulators import registry as emulator
 from tests.emulators.registry import PASSWORD, Registry
 from tests.support import fake_task
@@ -83,10 +83,10 @@ def test_the_conductor_downloads_from_a_registry_without_tokens(
 
 def test_the_doctor_asks_the_registry_of_a_node(known: Registry) -> None:
     about = {"properties": {"cpu_arch": "x86_64"}, "instance_info": info(known)}
-    subject = conductor.NodeSubject(config.CONF, fake_task.FakeTask(fake_task.node(**about)))
-    (found,) = conductor.find_image(subject)
+    subject = work.NodeSubject(config.CONF, fake_task.FakeTask(fake_task.node(**about)))
+    (found,) = work.find_image(subject)
     assert found.status is Status.OK
     assert emulator.digest(FIRST) in found.text
     other = {**about, "instance_info": {"image_source": "http://192.0.2.1/a"}}
-    subject = conductor.NodeSubject(config.CONF, fake_task.FakeTask(fake_task.node(**other)))
-    assert list(conductor.find_image(subject)) == []
+    subject = work.NodeSubject(config.CONF, fake_task.FakeTask(fake_task.node(**other)))
+    assert list(work.find_image(subject)) == []

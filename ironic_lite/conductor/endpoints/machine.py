@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from ironic_lite import errors
-from ironic_lite.checks import conductor, examiner
 from ironic_lite.conductor.engine import lists
 from ironic_lite.conductor.engine.task import Task
 from ironic_lite.conductor.flows import admission, deploy, operations
@@ -19,7 +18,7 @@ from ironic_lite.core.json_types import Json
 from ironic_lite.domain import holds, passthru, states, step_lists, verbs
 from ironic_lite.domain.passthru import Call, PassthruRoute
 from ironic_lite.domain.steps import StepKind, as_offer
-from ironic_lite.drivers import base, deadline
+from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import medium
 
 LOG = logging.getLogger(__name__)
@@ -475,44 +474,38 @@ def _shown_vendor_routes(routes: dict[str, PassthruRoute]) -> Json:
     }
 
 
-# Endpoints for the doctor: checks of this conductor, and of one node. They change nothing.
-
-_EXAMINER = examiner.Examiner()
-_REPLY_SECONDS = 1.0
-"""Time that is kept for the reply, if the caller waits shorter than usual."""
+# Endpoints for the doctor, a feature.
 
 
-class ExaminationEndpoints:
-    """Both calls run the checks on threads of their own, and answer in time if one hangs."""
-
-    tasks: TaskRunner
+class Doctor(Protocol):
+    """The checks of a conductor and of its nodes."""
 
     def examine(self, context: Context) -> list[Json]:
         """Return the findings about this conductor."""
-        runtime = self.tasks.runtime
-        workers = runtime.workers
-        key = runtime.evidence_key.current
-        subject = conductor.ConductorSubject(
-            runtime.conf,
-            runtime.database,
-            workers.busy,
-            workers.size,
-            None if key is None else key.name,
-        )
-        where = f"conductor {runtime.host}"
-        return _examined(examiner.lines(where, conductor.TABLE, subject), conductor.SECONDS)
 
     def examine_node(self, context: Context, *, node_uuid: str) -> list[Json]:
         """Return the findings about a node and the way to its BMC."""
-        task = self.tasks.look(context, node_uuid)
-        subject = conductor.NodeSubject(self.tasks.runtime.conf, task)
-        where = f"node {task.node.name or node_uuid}"
-        hide = masking.mask_of_node(task.node, prose=True)
-        lines = examiner.lines(where, conductor.table_of(subject), subject, hide)
-        with deadline.until(conductor.NODE_SECONDS), deadline.limit(conductor.REQUEST_SECONDS):
-            return _examined(lines, conductor.NODE_SECONDS)
 
 
-def _examined(lines: Sequence[examiner.Line], seconds: float) -> list[Json]:
-    limit = max(_REPLY_SECONDS, min(seconds, deadline.seconds_left() - _REPLY_SECONDS))
-    return [{**found.as_json()} for found in _EXAMINER.examine(lines, limit)]
+class ExaminationEndpoints:
+    """Endpoints that ask the doctor, which adds itself where its feature is on."""
+
+    tasks: TaskRunner
+    doctor: Doctor | None = None
+
+    def examine(self, context: Context) -> list[Json]:
+        """Return the findings about this conductor."""
+        return self._present().examine(context)
+
+    def examine_node(self, context: Context, *, node_uuid: str) -> list[Json]:
+        """Return the findings about a node and the way to its BMC."""
+        return self._present().examine_node(context, node_uuid=node_uuid)
+
+    def _present(self) -> Doctor:
+        if self.doctor is None:
+            host = self.tasks.runtime.host
+            text = (
+                f"The feature doctor is off on conductor {host}; set [features]enabled as for APIs."
+            )
+            raise errors.UnknownMethod(text, host=host)
+        return self.doctor

@@ -2,33 +2,201 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
 import itertools
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
-from ironic_lite import errors
+from ironic_lite import errors, membership
 from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.policy import Rule
 from ironic_lite.api.policy.node_rules import READER
 from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.service import Extension, Service
-from ironic_lite.checks import api as checks
-from ironic_lite.checks import examiner
-from ironic_lite.core import clock
+from ironic_lite.checks import database, examiner, machine
+from ironic_lite.core import clock, config
 from ironic_lite.core.context import Context
-from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.core.json_types import Json, JsonView, RowView
+from ironic_lite.core.options import Configuration
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import conductors, server_health
 from ironic_lite.domain import examination
-from ironic_lite.domain.examination import Check, Examination, Finding
+from ironic_lite.domain.examination import (
+    WARNING_DAYS,
+    Check,
+    Examination,
+    Finding,
+    Verdict,
+    failed,
+    passed,
+    unknown,
+    warning,
+)
+from ironic_lite.features.doctor import certificates
 
 if TYPE_CHECKING:
     from ironic_lite.api.openapi.parts import Schemas
+
+# The checks of an API process: its options, database and certificate, and the conductors.
+
+SECONDS = 6.0
+"""Time limit of the checks that the API process makes by itself."""
+CALL_SECONDS = 22.0
+"""Time limit of the calls of conductors, which is longer than their own limits."""
+
+LOST_SECONDS = 86400.0
+"""Silence of a conductor after which it is a warning only: others have its nodes by then."""
+_SILENT_ADVICE = (
+    "Start it again on its machine, or find out why it hangs. If it is gone for good, run a "
+    "conductor with its [DEFAULT]host once and stop it, which signs it off."
+)
+
+
+@dataclasses.dataclass(slots=True)
+class ApiSubject:
+    """The subject of an API process's checks.
+
+    ``living`` returns the living conductors, by their rows as read now. The check of the conductors
+    sets ``members``.
+    """
+
+    conf: Configuration
+    database: Database
+    living: Callable[[Iterable[RowView]], tuple[membership.Member, ...]]
+    members: tuple[membership.Member, ...] = ()
+
+
+@dataclasses.dataclass(slots=True)
+class ConductorCall:
+    """A call of a conductor by which it makes its checks, and its answer."""
+
+    act: Callable[[], list[Json]]
+    answer: list[Json] = dataclasses.field(default_factory=list)
+
+
+def find_certificate(subject: ApiSubject) -> Iterator[Verdict]:
+    """Check when the certificates of the API expire."""
+    yield from certificates.find_rpc_certificates(subject.conf)
+    pair = config.api_certificate(subject.conf)
+    if pair is not None:
+        yield from machine.find_certificate("[api]ssl_cert_file", pair[0], machine.RENEW_ADVICE)
+        yield from certificates.find_renewal("[api]ssl_cert_file", pair[0])
+
+
+def find_conductors(subject: ApiSubject) -> Iterator[Verdict]:
+    """Compare the registered conductors with those that are alive, and their releases."""
+    rows = subject.database.read(conductors.all)
+    subject.members = subject.living(subject.database.read(conductors.members))
+    living = {one.host for one in subject.members}
+    for row in rows:
+        if row["online"] and row["hostname"] not in living:
+            age = clock.lived(row["updated_at"]) if row["updated_at"] else 0.0
+            judge = failed if age < LOST_SECONDS else warning
+            yield judge(f"{row['hostname']} has sent no heartbeat for {age:.0f} s", _SILENT_ADVICE)
+    here = config.version()
+    other = [row for row in rows if row["hostname"] in living and row["version"] != here]
+    if other:
+        names = ", ".join(f"{row['hostname']} ({row['version']})" for row in other)
+        do = "Finish the upgrade: all conductors and APIs of one release."
+        yield warning(f"conductors of another version than {here}: {names}", do)
+    if not living:
+        do = "Start ironic-lite-conductor, or ironic-lite."
+        yield failed("no conductor is alive", do)
+    else:
+        yield passed(f"{len(living)} alive: {', '.join(sorted(living))}")
+
+
+def find_groups(subject: ApiSubject) -> Iterator[Verdict]:
+    """Check that living conductors can drive all nodes, and that none is alone where others are."""
+    rows = subject.database.read(server_health.node_groups)
+    sound = 0
+    for group, driver, count in rows:
+        able = membership.candidates(subject.members, group, driver)
+        what = f"{count} nodes of hardware type {driver}, conductor group {group or '(none)'!r}"
+        if not able:
+            do = "Start a conductor with this [conductor]conductor_group and enabled hardware type."
+            yield failed(f"{what}: no living conductor can drive them", do)
+        elif len(able) == 1 and len(subject.members) > 1:
+            do = "Start a second conductor with the same group and hardware type."
+            yield warning(f"{what}: {able[0].host} alone can drive them", do)
+        else:
+            sound += 1
+    if sound == len(rows):
+        alone = len(subject.members) == 1
+        more = "; there is one conductor only" if alone else ""
+        yield passed(f"living conductors can drive all nodes{more}")
+
+
+def find_answer(call: ConductorCall) -> Iterator[Verdict]:
+    """Call a conductor, which makes its checks."""
+    try:
+        call.answer = call.act()
+    except (errors.Pinned, errors.UnknownMethod) as why:
+        yield unknown(
+            why.message, "Ask again when all conductors are of this release, with doctor on."
+        )
+    else:
+        yield passed("it answers calls")
+
+
+TABLE: tuple[Check[ApiSubject], ...] = (
+    Check(
+        "options",
+        "Clients need a login, and passwords are encrypted, unless the API is on loopback.",
+        lambda subject: machine.find_api_options(subject.conf),
+        "Correct the option.",
+    ),
+    database.SERVER,
+    database.SCHEMA,
+    database.KEYS,
+    Check(
+        "certificate",
+        "``[api]ssl_cert_file``, and the certificate and the authority in ``[direct]``, are valid "
+        f"for {WARNING_DAYS} days, and those in the files are in use.",
+        find_certificate,
+        "Correct the option that names the file.",
+    ),
+    Check(
+        "conductors",
+        "Every conductor that has not been stopped sends heartbeats, and has the API's release.",
+        find_conductors,
+        "Start the conductors.",
+        needs=("database", "schema"),
+    ),
+    Check(
+        "groups",
+        "Each conductor group and hardware type of nodes has a living conductor, and a second one "
+        "if there are several conductors.",
+        find_groups,
+        "Start a conductor for these nodes.",
+        needs=("database", "schema"),
+    ),
+    database.CLOCK,
+    # The last of those on the database, because it waits for other writers.
+    database.WRITE,
+)
+"""The checks of an API process; they need nothing but the database."""
+
+CONDUCTOR: Check[ConductorCall] = Check(
+    "conductor",
+    "The conductor answers calls; its own checks follow.",
+    find_answer,
+    "Restart that conductor; if it is up, check transport_url and the broker on both sides.",
+)
+NODE: Check[ConductorCall] = Check(
+    "node",
+    "The conductor of the node answers; its checks of the node follow.",
+    find_answer,
+    "Start a conductor for the node's hardware type and group, and enable its interfaces there.",
+)
+
 
 # Examinations for GET /v1/doctor: one at a time in a process, and kept for a moment.
 #
@@ -106,7 +274,7 @@ class Examinations:
             own, calls = self._own_findings(who)
         if node is not None:
             act = functools.partial(self._ask_about_node, who, node)
-            calls.append(_asking(f"node {node['name'] or node['uuid']}", checks.NODE, act))
+            calls.append(_asking(f"node {node['name'] or node['uuid']}", NODE, act))
         answers = self._answers(calls)
         one = None if node is None else _Kept(time.monotonic(), begun, answers.pop())
         if service is None:
@@ -124,38 +292,38 @@ class Examinations:
     def _own_findings(self, who: Context) -> tuple[list[Finding], list[examiner.Line]]:
         """Return the findings of this process, and the calls of the living conductors."""
         service = self._service
-        subject = checks.ApiSubject(service.conf, service.database, service.fleet.living)
-        table = (*checks.TABLE, *(one for each in service.extensions for one in each.checks))
+        subject = ApiSubject(service.conf, service.database, service.fleet.living)
+        table = (*TABLE, *(one for each in service.extensions for one in each.checks))
         lines = examiner.lines(f"API {socket.gethostname()}", table, subject)
-        found = self._examiner.examine(lines, checks.SECONDS)
+        found = self._examiner.examine(lines, SECONDS)
         acts = {
             member.host: functools.partial(self._ask_conductor, who, member.host)
             for member in subject.members
         }
-        calls = [_asking(f"conductor {host}", checks.CONDUCTOR, act) for host, act in acts.items()]
+        calls = [_asking(f"conductor {host}", CONDUCTOR, act) for host, act in acts.items()]
         return found, calls
 
     def _answers(self, calls: Sequence[examiner.Line]) -> list[list[Finding]]:
         """Return for each call its own finding, followed by those in its answer."""
-        told = self._examiner.examine(calls, checks.CALL_SECONDS + _MARGIN)
+        told = self._examiner.examine(calls, CALL_SECONDS + _MARGIN)
         return [
             [one, *(Finding.from_json(given, line.where) for given in line.subject.answer)]
             for line, one in zip(calls, told, strict=True)
         ]
 
     def _ask_conductor(self, who: Context, host: str) -> list[Json]:
-        return self._service.conductor(host, timeout=checks.CALL_SECONDS).examine(who)
+        return self._service.conductor(host, timeout=CALL_SECONDS).examine(who)
 
     def _ask_about_node(self, who: Context, node: JsonView) -> list[Json]:
         host = self._service.fleet.host_for(node)
-        conductor = self._service.conductor(host, timeout=checks.CALL_SECONDS)
+        conductor = self._service.conductor(host, timeout=CALL_SECONDS)
         return conductor.examine_node(who, node_uuid=str(node["uuid"]))
 
 
 def _asking(
-    where: str, check: Check[checks.ConductorCall], act: Callable[[], list[Json]]
+    where: str, check: Check[ConductorCall], act: Callable[[], list[Json]]
 ) -> examiner.Line:
-    return examiner.Line(where, (check,), checks.ConductorCall(act))
+    return examiner.Line(where, (check,), ConductorCall(act))
 
 
 def _key(node: JsonView) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ironic_lite import errors
 from ironic_lite.api.http import expose
@@ -13,6 +12,7 @@ from ironic_lite.api.policy.node_rules import READER
 from ironic_lite.api.resources import pages, queries
 from ironic_lite.api.service import Extension, FleetGauge
 from ironic_lite.api.validation import rules
+from ironic_lite.checks.database import WithDatabase
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
 from ironic_lite.core.metrics import Family
@@ -20,9 +20,6 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.domain.examination import Check, Verdict, passed, warning
 from ironic_lite.domain.fields import Field, FieldAccess, Type
 from ironic_lite.features.move_in import rows
-
-if TYPE_CHECKING:
-    from ironic_lite.checks.api import ApiSubject
 
 _COUNTED = rows.ImportedNodes._fields
 
@@ -102,7 +99,7 @@ def gauges(conn: Connection) -> list[FleetGauge]:
     return [FleetGauge("observed_nodes", OBSERVED, values)]
 
 
-def find_observed(subject: ApiSubject) -> Iterator[Verdict]:
+def find_observed(subject: WithDatabase) -> Iterator[Verdict]:
     """Name observed nodes whose power is not known, and since when nodes are observed."""
     (observed, unread), names, since = subject.database.read(
         lambda conn: (
@@ -131,7 +128,7 @@ def _age(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} seconds"
 
 
-CHECKS: tuple[Check[ApiSubject], ...] = (
+CHECKS: tuple[Check[WithDatabase], ...] = (
     Check(
         "imports",
         "Machines that are only observed since their import have answered; and for how long nodes "

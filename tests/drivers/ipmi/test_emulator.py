@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.checks import conductor, examiner
+from ironic_lite.checks import examiner
 from ironic_lite.core import config
 from ironic_lite.domain.examination import Finding
 from ironic_lite.drivers import base, bmc_bases
 from ironic_lite.drivers.ipmi import management, power, tool, vendor
+from ironic_lite.features.doctor import work
 from tests.emulators import ipmi, lossy
 from tests.emulators.ipmi import PASSWORD, Bmc
 from tests.support import fake_task, troubleshooting
@@ -630,8 +631,8 @@ WAY = ("ipmitool", "bmc_address", "power")
 def examined(driver_info: dict[str, Any]) -> dict[str, Finding]:
     driver = dataclasses.replace(fake_task.FAKE, hardware_type="ipmi", power=power.IpmiPower())
     row = fake_task.node(driver="ipmi", driver_info=driver_info, boot_interface="fake")
-    subject: Any = conductor.NodeSubject(config.CONF, BmcTask(row, driver=driver))
-    lines = examiner.lines("node", conductor.table_of(subject), subject)
+    subject: Any = work.NodeSubject(config.CONF, BmcTask(row, driver=driver))
+    lines = examiner.lines("node", work.table_of(subject), subject)
     found = examiner.Examiner().examine(lines, 60)
     assert all(bool(one.do) == (one.status != "ok") for one in found)
     return {one.name: one for one in found}

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.checks import conductor, examiner
+from ironic_lite.checks import examiner
 from ironic_lite.core import config, log_lines, metrics
 from ironic_lite.domain.examination import Finding
 from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.redfish import bios, inspect, management, power, raid
 from ironic_lite.drivers.redfish.bmc import connection
+from ironic_lite.features.doctor import work
 from tests.emulators import bmc
 from tests.emulators import liar as liars
 from tests.support import bmc_tasks, certificates, expiring_locks, fake_task
@@ -40,10 +41,10 @@ def examined(machine: bmc.Machine, seconds: float = 60, **info: Any) -> dict[str
         driver_info={**machine.driver_info, **info},
         boot_interface="redfish-virtual-media",
     )
-    subject: Any = conductor.NodeSubject(config.CONF, BmcTask(row, driver=REDFISH))
+    subject: Any = work.NodeSubject(config.CONF, BmcTask(row, driver=REDFISH))
     with deadline.until(seconds), deadline.limit(seconds):
         found = examiner.Examiner().examine(
-            examiner.lines("node", conductor.table_of(subject), subject), seconds
+            examiner.lines("node", work.table_of(subject), subject), seconds
         )
     for finding in found:
         assert bool(finding.do) == (finding.status != "ok"), finding

@@ -1,4 +1,4 @@
-"""The checks of a conductor, and of a node by its conductor."""
+"""The checks of a conductor, and of a node by its conductor: they change nothing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import dataclasses
 import datetime
 import pathlib
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ironic_lite import errors, membership
-from ironic_lite.checks import database, machine, servers
-from ironic_lite.core import certificate_files, clock, config, evidence_key
+from ironic_lite.checks import database, examiner, machine
+from ironic_lite.conductor.service import ConductorService, FeatureWork
+from ironic_lite.core import certificate_files, clock, config, evidence_key, masking
+from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 from ironic_lite.core.options import Configuration
 from ironic_lite.db.engine.session import Transactions
 from ironic_lite.db.queries import server_health
@@ -25,9 +28,10 @@ from ironic_lite.domain.examination import (
     unknown,
     warning,
 )
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.agent import images
 from ironic_lite.drivers.boot import modes, sources
+from ironic_lite.features.doctor import certificates, servers
 from ironic_lite.images import boot_requests, published, registry
 
 # The checks of a conductor: its machine, and the servers that machines need.
@@ -90,31 +94,31 @@ def find_programs(subject: ConductorSubject) -> Iterator[Verdict]:
 def find_certificates(subject: ConductorSubject) -> Iterator[Verdict]:
     """Check the certificates that this conductor serves, and those that it trusts."""
     conf = subject.conf
-    yield from machine.find_rpc_certificates(conf)
+    yield from certificates.find_rpc_certificates(conf)
     if conf.direct.cert_file:
         host = membership.machine_name(conf.host)
-        yield from machine.find_host_name("[direct]cert_file", conf.direct.cert_file, host)
+        yield from certificates.find_host_name("[direct]cert_file", conf.direct.cert_file, host)
     if conf.deploy.http_ssl_cert_file:
         option, path = "[deploy]http_ssl_cert_file", conf.deploy.http_ssl_cert_file
         yield from machine.find_certificate(option, path, machine.RENEW_ADVICE)
-        yield from machine.find_renewal(option, path)
+        yield from certificates.find_renewal(option, path)
         if option not in certificate_files.in_use() and conf.deploy.http_port is not None:
             # A process of its own serves the files of several conductors of a machine.
             address = conf.deploy.http_host.strip("[]"), conf.deploy.http_port
             with contextlib.suppress(OSError, ValueError):  # the subject of `find_file_server`
                 pem = ssl.get_server_certificate(address, timeout=_HANDSHAKE_SECONDS)
                 serial = certificate_files.serial_number(pem.encode())
-                yield from machine.find_serial_difference(option, path, serial)
+                yield from certificates.find_serial_difference(option, path, serial)
     if pathlib.Path(conf.redfish.ca_folder).is_dir():
-        yield from machine.find_authorities("[redfish]ca_folder", conf.redfish.ca_folder)
+        yield from certificates.find_authorities("[redfish]ca_folder", conf.redfish.ca_folder)
     named = conf.redfish.verify_ca
     if named and named.lower() not in {"true", "false"}:
-        yield from machine.find_authorities("[redfish]verify_ca", named)
+        yield from certificates.find_authorities("[redfish]verify_ca", named)
     if conf.agent.api_ca_file:
-        yield from machine.find_authorities("[agent]api_ca_file", conf.agent.api_ca_file)
+        yield from certificates.find_authorities("[agent]api_ca_file", conf.agent.api_ca_file)
     trusted = conf.webserver_verify_ca
     if trusted.lower() not in {"true", "false"}:
-        yield from machine.find_authorities("[DEFAULT]webserver_verify_ca", trusted)
+        yield from certificates.find_authorities("[DEFAULT]webserver_verify_ca", trusted)
 
 
 def find_evidence_key(subject: ConductorSubject) -> Iterator[Verdict]:
@@ -495,3 +499,49 @@ def _of_subject(check: Check[base.Task]) -> Check[NodeSubject]:
     return Check(
         check.name, check.about, lambda subject: check.find(subject.task), check.do, check.needs
     )
+
+
+# The calls of conductors.
+
+_REPLY_SECONDS = 1.0
+"""Time that is kept for the reply, if the caller waits shorter than usual."""
+
+
+class Examinations(FeatureWork):
+    """Runs the checks on threads of their own, so that an answer comes in time if one hangs."""
+
+    def __init__(self, service: ConductorService) -> None:
+        self._runtime, self._tasks = service.runtime, service.tasks
+        self._examiner = examiner.Examiner()
+        service.endpoints.doctor = self
+
+    def examine(self, context: Context) -> list[Json]:
+        """Return the findings about this conductor."""
+        runtime = self._runtime
+        workers, key = runtime.workers, runtime.evidence_key.current
+        subject = ConductorSubject(
+            runtime.conf,
+            runtime.database,
+            workers.busy,
+            workers.size,
+            None if key is None else key.name,
+        )
+        where = f"conductor {runtime.host}"
+        return self._examined(examiner.lines(where, TABLE, subject), SECONDS)
+
+    def examine_node(self, context: Context, *, node_uuid: str) -> list[Json]:
+        """Return the findings about a node and the way to its BMC."""
+        task = self._tasks.look(context, node_uuid)
+        subject = NodeSubject(self._runtime.conf, task)
+        where = f"node {task.node.name or node_uuid}"
+        hide = masking.mask_of_node(task.node, prose=True)
+        lines = examiner.lines(where, table_of(subject), subject, hide)
+        with deadline.until(NODE_SECONDS), deadline.limit(REQUEST_SECONDS):
+            return self._examined(lines, NODE_SECONDS)
+
+    def _examined(self, lines: Sequence[examiner.Line], seconds: float) -> list[Json]:
+        limit = max(_REPLY_SECONDS, min(seconds, deadline.seconds_left() - _REPLY_SECONDS))
+        return [{**found.as_json()} for found in self._examiner.examine(lines, limit)]
+
+
+extend = Examinations
