@@ -317,7 +317,7 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-# Requests that a node takes now, or refuses with an error. Pure.
+# Verbs that a node takes now, or refuses with an error. Pure.
 
 
 class VerbOffer(NamedTuple):
@@ -336,28 +336,12 @@ class VerbOffer(NamedTuple):
     def document(self) -> Json:
         """The verb as clients see it."""
         shown = self._asdict()
-        refused = _refused(shown.pop("refusal"))
-        return {**shown, "leads_to": str(self.leads_to), "refused": refused}
+        shown["refused"] = refused(shown.pop("refusal"))
+        return {**shown, "leads_to": str(self.leads_to)}
 
 
-class OrderOffer(NamedTuple):
-    """An order outside of verbs, such as ``power``.
-
-    ``targets`` are its possible values, empty if they are not fixed; ``refusal`` as in `VerbOffer`.
-    """
-
-    name: str
-    targets: tuple[str | bool, ...]
-    refusal: errors.Error | None
-
-    @property
-    def document(self) -> Json:
-        """The order as clients see it."""
-        refused = _refused(self.refusal)
-        return {"order": self.name, "targets": list(self.targets), "refused": refused}
-
-
-def _refused(why: errors.Error | None) -> Json | None:
+def refused(why: errors.Error | None) -> Json | None:
+    """Return a refusal as clients see it."""
     return {"code": why.code, "text": why.message} if why else None
 
 

@@ -388,7 +388,7 @@ CONDUCTOR: tuple[Field, ...] = (
 )
 
 
-def _shown(*given: Field) -> tuple[Field, ...]:
+def shown(*given: Field) -> tuple[Field, ...]:
     """Return fields that are read only, in every view, and not sorted by."""
     return tuple(dataclasses.replace(field, access=R, brief=True, sort=False) for field in given)
 
@@ -412,8 +412,7 @@ HISTORY: tuple[Field, ...] = tuple(
     )
 )
 
-# An addition to Ironic, shown at every version.
-RUN: tuple[Field, ...] = _shown(
+RUN: tuple[Field, ...] = shown(
     Field("uuid"),
     Field("node_uuid"),
     Field("verb"),
@@ -455,7 +454,7 @@ WHOLE_FLEET_RUN: tuple[Field, ...] = (
     *WHOLE_RUN[len(RUN) :],
 )
 
-HOLD: tuple[Field, ...] = _shown(
+HOLD: tuple[Field, ...] = shown(
     Field("uuid"),
     Field("node_uuid"),
     Field("kind"),
@@ -470,53 +469,6 @@ HOLD: tuple[Field, ...] = _shown(
     Field("end_reason"),
 )
 
-# An addition to Ironic, shown at every version.
-BATCH: tuple[Field, ...] = _shown(
-    Field("uuid"),
-    Field("name"),
-    Field("state"),
-    Field("wave", type=Type.INTEGER),
-    computed("waves", 1, Type.LIST),
-    computed("counts", 1, Type.OBJECT),
-    computed("failures_left", 1, Type.INTEGER),
-    Field("max_failures", type=Type.INTEGER),
-    computed("concurrency", 1, Type.INTEGER),
-    computed("on_failures", 1, Type.STRING),
-    computed("between_waves", 1, Type.STRING),
-    Field("request", type=Type.OBJECT, asked=True),
-    computed("eta", 1, Type.STRING),
-    Field("requester"),
-    Field("project"),
-    Field("paused_by"),
-    moment("created_at"),
-    moment("updated_at"),
-    moment("ended_at"),
-)
-BATCH_NODE: tuple[Field, ...] = _shown(
-    Field("uuid"),
-    Field("name"),
-    Field("wave", type=Type.INTEGER),
-    Field("result"),
-    Field("was"),
-    Field("run"),
-    Field("tries", type=Type.INTEGER),
-    Field("error", type=Type.OBJECT),
-    moment("started_at"),
-    moment("ended_at"),
-)
-
-ERASURE: tuple[Field, ...] = _shown(
-    Field("uuid"),
-    Field("node_uuid"),
-    Field("node_name"),
-    Field("run_uuid"),
-    moment("at"),
-    Field("result"),
-    Field("level"),
-    Field("serials", type=Type.LIST),
-    Field("key"),
-    Field("sha256"),
-)
 
 BIOS_SETTING: tuple[Field, ...] = (
     moment("created_at", 40),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ironic_lite.core import log_lines
 from ironic_lite.core.json_types import JsonView
@@ -89,11 +89,6 @@ class RunLogWriter:
         self._request = event["request_id"]
         names = [name for name in (event["requester"], self._request) if name]
         return f" ({', '.join(names)})" if names else ""
-
-
-def newest(lines: Sequence[str], most: int) -> list[str]:
-    """Return the last lines of a log."""
-    return list(lines[-most:]) if most > 0 else []
 
 
 # -- sentences -------------------------------------------------------------------------------

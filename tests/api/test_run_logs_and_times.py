@@ -16,6 +16,7 @@ from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, retention, runs
 from ironic_lite.db.tables import models
 from ironic_lite.domain import run_log
+from ironic_lite.features.why import rows
 from tests.support.api_rows import AddNode
 from tests.support.callers import OWNER, STRANGER, Callers
 from tests.support.database_rows import insert_run
@@ -150,17 +151,18 @@ def test_log_goes_with_its_run(api: Client, add_node: AddNode, database: Databas
     assert api.get(f"/v1/nodes/n1/runs/{run}/log").status == 404
 
 
+@pytest.mark.feature("why")
 def test_tail_is_the_end_of_the_stored_lines(
     api: Client, add_node: AddNode, database: Database
 ) -> None:
     run = add_run(database, add_node(name="n1")["uuid"])
     row = database.read(lambda conn: runs.get(conn, run))
     with count_statements(database) as sent:
-        found = run_documents.log_tail(database, row, 2)
+        found = database.read(lambda conn: rows.log_tail(conn, row, 2))
     stored = [one for one in EXPECTED if one.startswith("bmc")]
     assert [line[28:] for line in found] == stored[-2:]
     assert len(sent) == 1, sent
-    assert len(run_documents.log_tail(database, row, 99)) == len(stored)
+    assert len(database.read(lambda conn: rows.log_tail(conn, row, 99))) == len(stored)
 
 
 def test_log_of_very_many_events_lacks_the_middle(

@@ -18,6 +18,7 @@ from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, nodes, retention
 from ironic_lite.domain import notifications
+from ironic_lite.features.events import rows as event_rows
 from ironic_lite.feed import Tail
 from tests.support import whole_api
 from tests.support.api_rows import AddNode
@@ -196,13 +197,13 @@ def test_times_are_looked_up_once_for_a_request_that_waits(
 ) -> None:
     add_events(database, add_node(name="n1")["uuid"], 100, at=clock.ago(9 * 3600))
     asked: list[object] = []
-    look_up = events.id_before
+    look_up = event_rows.id_before
 
     def count(conn: Connection, at: datetime.datetime) -> int:
         asked.append(at)
         return look_up(conn, at)
 
-    monkeypatch.setattr(events, "id_before", count)
+    monkeypatch.setattr(event_rows, "id_before", count)
     following = waiting_client(api.app, database)
     timer = threading.Timer(0.5, add_events, (database, GONE, 1))
     timer.start()

@@ -8,9 +8,9 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.api import policy
-from ironic_lite.api.resources import bmc_orders
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
+from ironic_lite.features.why import api as why_api
 from tests.support import whole_api
 from tests.support.api_rows import AddNode, add_conductor
 from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
@@ -167,7 +167,7 @@ def report_methods(database: Database, kind: str, methods: str) -> None:
 def test_orders_of_a_free_node_are_possible(api: Client, add_node: AddNode) -> None:
     orders = orders_of(api, add_node(provision_state="manageable"))
     assert all(one["refused"] is None for one in orders.values())
-    assert list(orders) == [order.name for order in bmc_orders.ORDERS]
+    assert list(orders) == [order.name for order in why_api.ORDERS]
     assert orders["boot_mode"]["targets"] == ["bios", "uefi"]
     assert orders["secure_boot"]["targets"] == [True, False]
     assert orders["delete"]["targets"] == []
@@ -224,7 +224,7 @@ def test_order_that_any_conductor_may_carry_out_is_not_refused(  # noqa: PLR0917
         ({"provision_state": "active", "maintenance": True}, {}),
         (
             {"reservation": "conductor-1", "provision_state": "manageable"},
-            {order.name: "NodeLocked" for order in bmc_orders.ORDERS if order.name != "power"},
+            {order.name: "NodeLocked" for order in why_api.ORDERS if order.name != "power"},
         ),
     ],
 )
@@ -258,8 +258,8 @@ def test_readers_may_order_nothing(
     assert {code_of(one) for one in orders.values()} == {"Forbidden"}
 
 
-@pytest.mark.parametrize("order", bmc_orders.ORDERS, ids=lambda order: order.name)
-def test_order_has_a_route_with_a_rule(order: bmc_orders.Order) -> None:
+@pytest.mark.parametrize("order", why_api.ORDERS, ids=lambda order: order.name)
+def test_order_has_a_route_with_a_rule(order: why_api.Order) -> None:
     method, _, path = order.route.partition(" ")
     assert policy.guard(method, path) is not None
     routes = [route for each in whole_api.CONTROLLERS for route, _ in each.exposed()]

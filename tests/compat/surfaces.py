@@ -25,8 +25,9 @@ from ironic_lite import errors
 from ironic_lite.api import health, openapi
 from ironic_lite.core import metrics, options
 from ironic_lite.db.tables import models
-from ironic_lite.domain import fields, notifications
+from ironic_lite.domain import notifications
 from ironic_lite.drivers import base
+from ironic_lite.features.erasures import api as erasures
 from ironic_lite.features.webhooks import rules
 from ironic_lite.rpc import contract
 from tests.compat import commands
@@ -125,7 +126,7 @@ def events() -> Facts:
     for shape in notifications.SHAPES:
         yield from (f"payload {shape.name}.{name}" for name in (*shape.names, *shape.more))
     yield from (f"webhook header {name}" for name in rules.headers((), "id", 0, b""))
-    yield from (f"erasure record {field.name}: {field.type.name}" for field in fields.ERASURE)
+    yield from (f"erasure record {field.name}: {field.type.name}" for field in erasures.FIELDS)
 
 
 # -- options, tables -------------------------------------------------------------------------

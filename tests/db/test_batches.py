@@ -200,9 +200,9 @@ def test_newest_runs_and_their_steps_are_read_for_many_nodes(database: Database)
     nodes = [add_node(database) for _ in range(3)]
     add_run(database, nodes[0], "done", "older")
     newest = {node: add_run(database, node, "failed", f"of_{node}") for node in nodes[:2]}
-    found = database.read(lambda conn: runs.newest_of(conn, nodes))
+    found = database.read(lambda conn: batches_rows.newest_of(conn, nodes))
     assert {node: run["uuid"] for node, run in found.items()} == newest
-    steps = database.read(lambda conn: runs.steps_of(conn, list(newest.values())))
+    steps = database.read(lambda conn: batches_rows.steps_of(conn, list(newest.values())))
     assert {run: [step["step"] for step in some] for run, some in steps.items()} == {
         run: [f"of_{node}"] for node, run in newest.items()
     }

@@ -18,6 +18,7 @@ from ironic_lite.core import clock, metrics
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events
+from ironic_lite.features.events import rows as event_rows
 from ironic_lite.feed import Filter, Tail
 from tests.support import database_servers
 from tests.support.database_rows import new_uuid
@@ -268,6 +269,7 @@ def test_database_that_cannot_be_asked_is_waited_for_a_minute(
         assert names(tail, node, 0) == ["quick"]
 
 
+@pytest.mark.feature("events")
 def test_number_before_a_time_is_found_among_holes(database: Database) -> None:
     node, start = new_uuid(), clock.now() + datetime.timedelta(days=9)
 
@@ -285,12 +287,12 @@ def test_number_before_a_time_is_found_among_holes(database: Database) -> None:
         at = start + place * _SECOND
         kept = [other for other in numbers if other not in (numbers[0], numbers[7])]
         before = [other for other in kept if other < number]
-        found = database.read(functools.partial(events.id_before, at=at))
+        found = database.read(functools.partial(event_rows.id_before, at=at))
         assert found == before[-1] if before else found < numbers[0]
     far = start + datetime.timedelta(days=9)
-    assert database.read(functools.partial(events.id_before, at=far)) == numbers[-1]
+    assert database.read(functools.partial(event_rows.id_before, at=far)) == numbers[-1]
     past = datetime.datetime(2001, 1, 1)
-    assert database.read(functools.partial(events.id_before, at=past)) == 0
+    assert database.read(functools.partial(event_rows.id_before, at=past)) == 0
 
 
 def test_page_is_chosen_by_times(database: Database) -> None:

@@ -298,24 +298,6 @@ def test_a_request_is_known_by_what_it_has_done_on_the_node(database: Database) 
     refuse(add_node(database), "req-1")
 
 
-def test_newest_run_is_read_with_its_steps_by_one_statement(database: Database) -> None:
-    node = add_node(database)
-    assert database.read(lambda conn: runs.newest_with_steps(conn, node)) == (None, [])
-    old = add_run(database, node, state="done")
-    database.write(lambda conn: runs.insert_steps(conn, steps_of(old, 1)))
-    listed = {"kind": "clean", "steps": []}
-    new = add_run(database, node, state="failed", listed=listed, error={"code": "StepFailed"})
-    assert database.read(lambda conn: runs.newest_with_steps(conn, node))[1] == []
-    database.write(lambda conn: runs.insert_steps(conn, steps_of(new, 3)))
-    add_run(database, add_node(database))
-    with count_statements(database) as sent:
-        run, found = database.read(lambda conn: runs.newest_with_steps(conn, node))
-    assert len(sent) == 1, sent
-    assert run == database.read(lambda conn: runs.get(conn, new))
-    known = database.read(lambda conn: runs.steps(conn, new))
-    assert found == [{**step, "args": None} for step in known]
-
-
 # The stop of a run: one conditional statement decides if a step begins or the stop was faster.
 
 STOP = '{"how":"hold","reason":"disk 3, côté A"}'
@@ -401,8 +383,6 @@ def test_rows_come_in_the_order_of_writing(database: Database, run: str) -> None
     found = database.read(lambda conn: runs.log_rows(conn, run))
     later = database.read(lambda conn: runs.log_rows(conn, run, after=found[1].id))
     assert later == found[2:]
-    newest = database.read(lambda conn: runs.newest_log_rows(conn, run, limit=2))
-    assert newest == found[1:]
 
 
 def test_row_holds_more_than_64_kib(database: Database, run: str) -> None:

@@ -21,7 +21,7 @@ from oslo_log import formatters, log
 from ironic_lite import errors
 from ironic_lite.conductor.engine.workers import Workers
 from ironic_lite.core import context, log_lines, metrics
-from ironic_lite.domain import notifications, run_log
+from ironic_lite.domain import run_log
 from ironic_lite.records import Event
 
 # Logs tell for which request something was done, in plain lines and in JSON.
@@ -553,26 +553,3 @@ def test_addresses_in_sentences_show_no_password_and_no_query() -> None:
     (text,) = told(event("fault", event="error", data={"error": error}))
     assert "hunter" not in text
     assert "images/x.qcow2" in text
-
-
-def test_newest_lines_are_the_last() -> None:
-    assert run_log.newest(["a", "b", "c"], 2) == ["b", "c"]
-    assert run_log.newest(["a"], 0) == []
-
-
-@pytest.mark.parametrize("kind", notifications.KINDS)
-def test_event_of_every_kind_has_a_sentence(kind: str) -> None:
-    (text,) = told(
-        event(kind, event="x", before="a", after="b", data={"step": "s.t", "from": "c0"})
-    )
-    assert text
-    assert "None" not in text
-
-
-def test_erasure_and_state_of_the_data_are_sentences() -> None:
-    record = event("erasure", event="complete", data={"erasure": "e1", "result": "complete"})
-    state = event("data_state", before="unknown", after="clean")
-    assert told(record, state) == [
-        "an erasure record is made, result complete",
-        "state of the data unknown -> clean",
-    ]

@@ -116,7 +116,6 @@ _WAIT = {"wait": {"type": "integer", "minimum": 1}, "until": TEXT}
 OF_WAIT = Schemas(beside=_WAIT, refusals=_WAITED)
 _STATES = Schemas({"$ref": "#/components/schemas/NodeStates"})
 _WAITING_STATES = dataclasses.replace(_STATES, refusals=_WAITED)
-OBJECT_OR_NULL: Json = {"type": ["object", "null"]}
 _BOOT_DEVICE = Schemas(
     _object_with_all(boot_device=TEXT_OR_NULL, persistent={"type": ["boolean", "null"]}),
     # Reading it needs the lock of the node.

@@ -32,7 +32,6 @@ _LONGEST_TIME = 40
 _SHOWN = 64
 """Characters of a refused value that its refusal repeats."""
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
-_NUMBER = re.compile(r"[0-9]{1,9}")
 _BLANK_OFFSET = re.compile(r"(?<=\d) (\d\d:?\d\d)$")
 _CAUSE = re.compile(r"[0-9a-f]{12}")
 _DURATION = re.compile(  # in P5M, which is refused, M means months
@@ -172,13 +171,6 @@ def read_run_states(value: str, path: str) -> list[str]:
     return read_several(
         value, path, lambda each, at: read_one_of(each, at, "a run's state", RUN_STATES)
     )
-
-
-def read_number(value: str, path: str) -> int:
-    """Read a number from 0."""
-    if not _NUMBER.fullmatch(value):
-        raise errors.InvalidParameter(path=path, reason=f"{value[:32]!r} is not a number from 0")
-    return int(value)
 
 
 def read_data_state(value: str, path: str) -> str:

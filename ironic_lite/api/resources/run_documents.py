@@ -338,12 +338,6 @@ class LogReader:
         return found
 
 
-def log_tail(database: Database, run: Run, lines: int) -> list[str]:
-    """Return the newest stored lines of a run, without its events; one statement."""
-    rows = database.read(lambda conn: runs.newest_log_rows(conn, run["uuid"], limit=lines))
-    return run_log.newest(run_log.merge((), (one.text for one in rows)), lines)
-
-
 def _events_of(
     conn: Connection,
     node: str,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any, NamedTuple, cast
@@ -16,7 +15,7 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
 from ironic_lite.db.tables import models
 from ironic_lite.domain import history
-from ironic_lite.records import Event, Run
+from ironic_lite.records import Event
 
 COLUMNS: tuple[str, ...] = models.columns(models.events)
 _EVENT = models.events.c
@@ -52,25 +51,6 @@ _AGAIN = (
     .where(_BEFORE.c.request_id == sa.bindparam("k_request"), _BEFORE.c.kind.in_(_ASKED))
     .limit(1)
 )
-_RUN = models.runs.c
-_OF_RUN = ("uuid", "node_uuid", "verb", "state", "ended_at", "error", "owner", "lessee")
-_NEWEST_FAILURES = 10
-_FAILURES = (
-    sa.select(*models.events.c, *(_RUN[name] for name in _OF_RUN))
-    .select_from(models.events.outerjoin(models.runs, _RUN.uuid == _EVENT.run_uuid))
-    .where(
-        _EVENT.node_uuid == sa.bindparam("k_node"),
-        sa.or_(
-            sa.and_(_EVENT.kind == "fault", _EVENT.event != "recovered"),
-            sa.and_(
-                _EVENT.kind.in_(("power", "management", "provision")),
-                _EVENT.event.in_(("fail", "abort")),
-            ),
-        ),
-    )
-    .order_by(_EVENT.id.desc())
-    .limit(_NEWEST_FAILURES)
-)
 _OF_REQUEST = (
     sa.select(_BEFORE.c.kind).where(_BEFORE.c.request_id == sa.bindparam("k_request")).limit(1)
 )
@@ -81,16 +61,6 @@ _END = (
         _EVENT.request_id == sa.bindparam("k_request"),
         _EVENT.kind.in_(("power", "management")),
         _EVENT.event.in_(("end", "fail")),
-    )
-    .order_by(_EVENT.id.desc())
-    .limit(1)
-)
-_REFUSED_AGENT = (
-    sa.select(models.events)
-    .where(
-        _EVENT.node_uuid == sa.bindparam("k_node"),
-        _EVENT.kind == "agent_refused",
-        _EVENT.at >= sa.bindparam("k_since"),
     )
     .order_by(_EVENT.id.desc())
     .limit(1)
@@ -245,25 +215,6 @@ def entry(conn: Connection, node_uuid: str, event_id: int) -> Event | None:
     return _event_of_row(found) if found is not None else None
 
 
-def failures(conn: Connection, node_uuid: str) -> list[tuple[Event, Run | None]]:
-    """Return a node's newest events of failures, each with its run, by one statement.
-
-    Of a run there are the columns that a failure needs.
-    """
-    found = []
-    for row in conn.execute(_FAILURES, {"k_node": node_uuid}):
-        about = dict(zip(_OF_RUN, row[len(COLUMNS) :], strict=True))
-        run = cast(Run, about) if about["uuid"] is not None else None
-        found.append((_event_of_row(row[: len(COLUMNS)]), run))
-    return found
-
-
-def refused_agent(conn: Connection, node_uuid: str, since: datetime.datetime) -> Event | None:
-    """Return a node's newest event of a refused ramdisk since a time, None without one."""
-    found = conn.execute(_REFUSED_AGENT, {"k_node": node_uuid, "k_since": since}).first()
-    return _event_of_row(found) if found is not None else None
-
-
 def of_stop(conn: Connection, node_uuid: str, run_uuid: str) -> Event | None:
     """Return the event of the last stop that was asked for a run, None without one."""
     found = conn.execute(_OF_STOP, {"k_node": node_uuid, "k_run": run_uuid}).first()
@@ -313,14 +264,8 @@ _EVENTS_AFTER = (
     .order_by(_EVENT.id)
     .limit(_number("limit_"))
 )
-_NEW = _EVENT.kind != history.OF_IRONIC
+NEW = _EVENT.kind != history.OF_IRONIC
 """The condition that the time of an event is that of its id."""
-_EVENT_AFTER = (
-    sa.select(_EVENT.id, _EVENT.at)
-    .where(_EVENT.id > _number("after"), _NEW)
-    .order_by(_EVENT.id)
-    .limit(1)
-)
 _IDS_BETWEEN = (
     sa.select(_EVENT.id)
     .where(_EVENT.id > _number("after"), _EVENT.id <= _number("upto"))
@@ -417,28 +362,6 @@ def head(conn: Connection) -> int:
     return int(conn.execute(_HEAD).scalar() or 0)
 
 
-def id_before(conn: Connection, at: datetime.datetime) -> int:
-    """Return about the largest id of an event before a time, 0 without one, by a bisection.
-
-    The ids are in the order of times, as far as the clocks of the conductors agree.
-    """
-    low, high = 0, head(conn)
-    while low < high:
-        middle = (low + high) // 2
-        found = conn.execute(_EVENT_AFTER, {"after": middle}).first()
-        if found is not None and found.at < at:
-            low = found.id
-        else:
-            high = middle
-    return low
-
-
-def time_after(conn: Connection, after: int) -> datetime.datetime | None:
-    """Return the time of the first event after an id, None without one."""
-    found = conn.execute(_EVENT_AFTER, {"after": after}).first()
-    return None if found is None else found.at
-
-
 def id_step(conn: Connection) -> int:
     """Return the distance of the ids that the database assigns."""
     if conn.dialect.name not in ("mysql", "mariadb"):
@@ -466,7 +389,7 @@ _TIMES = {
 
 @cache
 def _select_feed_page(newest: bool, names: frozenset[str]) -> sa.Select[Any]:
-    wanted = [_EVENT.id > _number("after"), _EVENT.id <= _number("upto"), _NEW]
+    wanted = [_EVENT.id > _number("after"), _EVENT.id <= _number("upto"), NEW]
     for name in sorted(names):
         if name in _TIMES:
             wanted.append(_TIMES[name])

@@ -78,39 +78,6 @@ _ASKED = (
 _STEPS = (
     sa.select(models.run_steps).where(_STEP.run_uuid == sa.bindparam("k_run")).order_by(_STEP.id)
 )
-_RUN_SHOWN = tuple(name for name in COLUMNS if name != "listed")
-_STEP_SHOWN = tuple(name for name in STEP_COLUMNS if name != "args")
-# The list once, in the row of the first step, because it may be long.
-_LIST_ONCE = sa.case((_STEP.ordinal == 0, _RUN.listed), else_=sa.null())
-_NEWEST_WITH_STEPS = (
-    sa.select(
-        *(_RUN[name] for name in _RUN_SHOWN),
-        _LIST_ONCE,
-        *(_STEP[name] for name in _STEP_SHOWN),
-    )
-    .select_from(models.runs.outerjoin(models.run_steps, _STEP.run_uuid == _RUN.uuid))
-    .where(
-        _RUN.id
-        == sa.select(sa.func.max(_RUN.id))
-        .where(_RUN.node_uuid == sa.bindparam("k_node"))
-        .correlate(None)
-        .scalar_subquery()
-    )
-    .order_by(_STEP.id)
-)
-_OF_NEWEST = ("uuid", "node_uuid", "verb", "listed", "owner", "lessee")
-_NEWEST_OF = sa.select(*(_RUN[name] for name in _OF_NEWEST)).where(
-    _RUN.id.in_(
-        sa.select(sa.func.max(_RUN.id))
-        .where(_RUN.node_uuid.in_(sa.bindparam("k_nodes", expanding=True)))
-        .group_by(_RUN.node_uuid)
-    )
-)
-_STEPS_OF = (
-    sa.select(models.run_steps)
-    .where(_STEP.run_uuid.in_(sa.bindparam("k_runs", expanding=True)))
-    .order_by(_STEP.id)
-)
 _INSERT_STEPS = prepared.Write(models.run_steps.insert().inline())
 _DROP_PENDING = models.run_steps.delete().where(
     _STEP.run_uuid == sa.bindparam("k_run"),
@@ -229,29 +196,6 @@ def latest(conn: Connection, node_uuid: str) -> Run | None:
     return _run_of_row(found) if found is not None else None
 
 
-def newest_of(conn: Connection, node_uuids: Sequence[str]) -> dict[str, Run]:
-    """Return the newest run of each node that has one, by a few columns."""
-    found = conn.execute(_NEWEST_OF, {"k_nodes": list(node_uuids)})
-    rows = [dict(zip(_OF_NEWEST, row, strict=True)) for row in found]
-    return {str(row["node_uuid"]): cast(Run, row) for row in rows}
-
-
-def newest_with_steps(conn: Connection, node_uuid: str) -> tuple[Run | None, list[RunStep]]:
-    """Return the newest run of a node with its steps, by one statement.
-
-    The arguments of steps are left out.
-    """
-    found = conn.execute(_NEWEST_WITH_STEPS, {"k_node": node_uuid}).all()
-    if not found:
-        return None, []
-    count = len(_RUN_SHOWN)
-    about = dict(zip(_RUN_SHOWN, found[0][:count], strict=True))
-    about["listed"] = next((row[count] for row in found if row[count]), None)
-    rows = [dict(zip(_STEP_SHOWN, row[count + 1 :], strict=True)) for row in found]
-    steps_of_run = [{"args": None, **one} for one in rows if one["id"] is not None]
-    return cast(Run, about), [cast(RunStep, one) for one in steps_of_run]
-
-
 # The walk from the newest run meets the newest ones first, so a page looks at few others.
 _OTHER = models.runs.alias("other")
 NEWEST = (
@@ -329,15 +273,6 @@ def end_steps(
     """
     values = {"k_run": run_uuid, "k_state": state, "k_at": at, "k_error": error}
     conn.execute(_END_STEPS, values)
-
-
-def steps_of(conn: Connection, run_uuids: Sequence[str]) -> dict[str, list[RunStep]]:
-    """Return the steps of several runs, by run, in the order they were planned."""
-    found: dict[str, list[RunStep]] = {}
-    for row in conn.execute(_STEPS_OF, {"k_runs": list(run_uuids)}):
-        step = cast(RunStep, dict(zip(STEP_COLUMNS, row, strict=True)))
-        found.setdefault(step["run_uuid"], []).append(step)
-    return found
 
 
 def steps(conn: Connection, run_uuid: str) -> list[RunStep]:
@@ -478,12 +413,6 @@ _LOG_ROWS = (
     .order_by(_LOG.id)
     .limit(_LIMIT)
 )
-_NEWEST_LOG_ROWS = (
-    sa.select(_LOG.id, _LOG.at, _LOG.text)
-    .where(_LOG.run_uuid == sa.bindparam("k_run"))
-    .order_by(_LOG.id.desc())
-    .limit(_LIMIT)
-)
 _LOG_BYTES = {
     "sqlite": sa.func.length(sa.cast(_LOG.text, sa.LargeBinary)),
     "postgresql": sa.func.octet_length(_LOG.text),
@@ -527,12 +456,6 @@ def log_rows(
     """Return the rows of a run after a row's id, the oldest first."""
     values = {"k_run": run_uuid, "k_after": after, "limit_": limit}
     return [StoredLines(*row) for row in conn.execute(_LOG_ROWS, values)]
-
-
-def newest_log_rows(conn: Connection, run_uuid: str, *, limit: int) -> list[StoredLines]:
-    """Return the newest rows of a run, the oldest first."""
-    found = conn.execute(_NEWEST_LOG_ROWS, {"k_run": run_uuid, "limit_": limit}).all()
-    return [StoredLines(*row) for row in reversed(found)]
 
 
 def log_size(conn: Connection, run_uuid: str) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -27,9 +28,10 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.core.metrics import Family
 from ironic_lite.core.options import Configuration
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import events, nodes, runs
+from ironic_lite.db.queries import events, nodes
 from ironic_lite.db.queries import holds as hold_rows
 from ironic_lite.domain import fields, history, holds, retries, step_lists, verbs
+from ironic_lite.domain.fields import Field, Type
 from ironic_lite.domain.holds import Hold
 from ironic_lite.domain.verb_refusals import VerbRequest
 from ironic_lite.features.batches import rows, rules
@@ -214,9 +216,9 @@ def name_runs(
     def read(conn: Connection) -> None:
         for first in range(0, len(found), _PART):
             part = found[first : first + _PART]
-            known = runs.newest_of(conn, [node["uuid"] for node in part])
+            known = rows.newest_of(conn, [node["uuid"] for node in part])
             planned = (
-                runs.steps_of(conn, [run["uuid"] for run in known.values()])
+                rows.steps_of(conn, [run["uuid"] for run in known.values()])
                 if access.limited
                 else {}
             )
@@ -493,8 +495,48 @@ def _read_results(value: str, path: str) -> list[str]:
     )
 
 
+def _read_number(value: str, path: str) -> int:
+    """Read a number from 0."""
+    if not re.fullmatch(r"[0-9]{1,9}", value):
+        raise errors.InvalidParameter(path=path, reason=f"{value[:32]!r} is not a number from 0")
+    return int(value)
+
+
+_SHOWN: tuple[Field, ...] = fields.shown(
+    Field("uuid"),
+    Field("name"),
+    Field("state"),
+    Field("wave", type=Type.INTEGER),
+    fields.computed("waves", 1, Type.LIST),
+    fields.computed("counts", 1, Type.OBJECT),
+    fields.computed("failures_left", 1, Type.INTEGER),
+    Field("max_failures", type=Type.INTEGER),
+    fields.computed("concurrency", 1, Type.INTEGER),
+    fields.computed("on_failures", 1, Type.STRING),
+    fields.computed("between_waves", 1, Type.STRING),
+    Field("request", type=Type.OBJECT, asked=True),
+    fields.computed("eta", 1, Type.STRING),
+    Field("requester"),
+    Field("project"),
+    Field("paused_by"),
+    fields.moment("created_at"),
+    fields.moment("updated_at"),
+    fields.moment("ended_at"),
+)
+_SHOWN_NODE: tuple[Field, ...] = fields.shown(
+    Field("uuid"),
+    Field("name"),
+    Field("wave", type=Type.INTEGER),
+    Field("result"),
+    Field("was"),
+    Field("run"),
+    Field("tries", type=Type.INTEGER),
+    Field("error", type=Type.OBJECT),
+    fields.moment("started_at"),
+    fields.moment("ended_at"),
+)
 BATCHES = queries.RESOURCES["BATCHES"] = queries.Resource(
-    fields.BATCH,
+    _SHOWN,
     (
         queries.Filter("state", 1, _read_states),
         queries.Filter("project", 1, queries.read_text),
@@ -506,8 +548,8 @@ BATCHES = queries.RESOURCES["BATCHES"] = queries.Resource(
     direction="desc",
 )
 BATCHES_NODES = queries.RESOURCES["BATCHES_NODES"] = queries.Resource(
-    fields.BATCH_NODE,
-    (queries.Filter("result", 1, _read_results), queries.Filter("wave", 1, queries.read_number)),
+    _SHOWN_NODE,
+    (queries.Filter("result", 1, _read_results), queries.Filter("wave", 1, _read_number)),
     fields_since=1,
     detail_since=None,
 )

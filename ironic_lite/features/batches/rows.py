@@ -11,14 +11,14 @@ import datetime
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, Row, RowView
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import limits, paging
+from ironic_lite.db.queries import limits, paging, runs
 from ironic_lite.db.tables import models
 from ironic_lite.domain import retries
 from ironic_lite.features.batches.rules import (
@@ -34,6 +34,7 @@ from ironic_lite.features.batches.rules import (
     has_pace,
     rights_lost,
 )
+from ironic_lite.records import Run, RunStep
 
 # Looks of a conductor at open batches: each is one statement for all of them.
 
@@ -721,3 +722,36 @@ def refuse_starting(conn: Connection, uuid: str, lost: Sequence[str]) -> None:
                 batch=uuid,
                 node=node,
             )
+
+
+# The newest runs of nodes, for retries.
+
+_OF_NEWEST = ("uuid", "node_uuid", "verb", "listed", "owner", "lessee")
+_NEWEST_OF = sa.select(*(_RUN[name] for name in _OF_NEWEST)).where(
+    _RUN.id.in_(
+        sa.select(sa.func.max(_RUN.id))
+        .where(_RUN.node_uuid.in_(sa.bindparam("k_nodes", expanding=True)))
+        .group_by(_RUN.node_uuid)
+    )
+)
+_STEPS_OF = (
+    sa.select(models.run_steps)
+    .where(models.run_steps.c.run_uuid.in_(sa.bindparam("k_runs", expanding=True)))
+    .order_by(models.run_steps.c.id)
+)
+
+
+def newest_of(conn: Connection, node_uuids: Sequence[str]) -> dict[str, Run]:
+    """Return the newest run of each node that has one, by a few columns."""
+    found = conn.execute(_NEWEST_OF, {"k_nodes": list(node_uuids)})
+    rows = [dict(zip(_OF_NEWEST, row, strict=True)) for row in found]
+    return {str(row["node_uuid"]): cast(Run, row) for row in rows}
+
+
+def steps_of(conn: Connection, run_uuids: Sequence[str]) -> dict[str, list[RunStep]]:
+    """Return the steps of several runs, by run, in the order they were planned."""
+    found: dict[str, list[RunStep]] = {}
+    for row in conn.execute(_STEPS_OF, {"k_runs": list(run_uuids)}):
+        step = cast(RunStep, dict(zip(runs.STEP_COLUMNS, row, strict=True)))
+        found.setdefault(step["run_uuid"], []).append(step)
+    return found

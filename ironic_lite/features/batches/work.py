@@ -17,6 +17,8 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import pathlib
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -32,6 +34,7 @@ from ironic_lite.conductor.watch.sweep_threads import Sweep
 from ironic_lite.core import clock, context
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, Row, RowView
+from ironic_lite.core.options import Configuration
 from ironic_lite.db.engine.session import Connection, Transactions
 from ironic_lite.db.queries import events, nodes, resources, runs
 from ironic_lite.domain import history, retries, states, verbs
@@ -169,16 +172,14 @@ class Starts:
         row = self._database.read(read)
         # The owners are compared again under the lock of the node: see `engine.rights`.
         before, now = ((one["owner"], one["lessee"]) for one in (member, row))
-        lost = retries.change_of_hands(before, now) or rights.lost_login(
-            self._runtime.conf, who.user
-        )
+        lost = retries.change_of_hands(before, now) or _lost_login(self._runtime.conf, who.user)
         if lost := lost or self._database.read(lambda conn: _lost_runbook(conn, batch)):
             return rights_lost_values(lost)
         if row["provision_state"] != member["was"]:
             return skipped_values(member, row["provision_state"])
         if batch["request"].get("target") == "retry":
             # The rights of the requester were checked for the steps of this run.
-            run = self._database.read(lambda conn: runs.newest_of(conn, [row["uuid"]]))
+            run = self._database.read(lambda conn: rows.newest_of(conn, [row["uuid"]]))
             newest = run[row["uuid"]]["uuid"] if run else None
             if newest != member["retry_of"]:
                 return run_changed_values(member, newest)
@@ -781,4 +782,32 @@ def _pause_all(database: Transactions, host: str) -> None:
 
 
 LEFTOVER = Leftover("batches", _find, _pause_all)
+_WRITTEN_SECONDS = 1.0
+"""Time for the end of a change of a password file, because ``htpasswd`` writes it in place."""
+
+
+def _lost_login(conf: Configuration, user: str | None) -> str | None:
+    """Return why a user can no longer log in, None if the user can, or if it is not known here.
+
+    Only ``[api]auth_strategy = http_basic`` can be asked, on a machine with its file of users.
+    """
+    if conf.api.auth_strategy != "http_basic" or not user:
+        return None
+    path = pathlib.Path(conf.http_basic_auth_user_file)
+    try:
+        if _has_user(path, user):
+            return None
+        time.sleep(_WRITTEN_SECONDS)
+        if _has_user(path, user):
+            return None
+    except OSError:
+        return None
+    return f"the user {user} is not in {path.name} any more"
+
+
+def _has_user(path: pathlib.Path, user: str) -> bool:
+    lines = path.read_bytes().decode(errors="replace").splitlines()
+    return user in {line.strip().partition(":")[0] for line in lines}
+
+
 extend = BatchWork

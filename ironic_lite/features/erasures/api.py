@@ -20,10 +20,25 @@ from ironic_lite.api.service import Extension
 from ironic_lite.api.validation import rules
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain import erasure_records, fields
+from ironic_lite.domain.fields import Field, Type
 from ironic_lite.features.erasures import rows as erasures_rows
 
 if TYPE_CHECKING:
     from ironic_lite.api.openapi.parts import Schemas
+
+
+FIELDS: tuple[Field, ...] = fields.shown(
+    Field("uuid"),
+    Field("node_uuid"),
+    Field("node_name"),
+    Field("run_uuid"),
+    fields.moment("at"),
+    Field("result"),
+    Field("level"),
+    Field("serials", type=Type.LIST),
+    Field("key"),
+    Field("sha256"),
+)
 
 
 def _read_result(value: str, path: str) -> str:
@@ -37,10 +52,10 @@ _OF_ERASURES = (
     queries.Filter("result", 1, _read_result),
 )
 NODES_ERASURES = queries.RESOURCES["NODES_ERASURES"] = queries.Resource(
-    fields.ERASURE, _OF_ERASURES, fields_since=1, detail_since=None, direction="desc"
+    FIELDS, _OF_ERASURES, fields_since=1, detail_since=None, direction="desc"
 )
 ERASURES = queries.RESOURCES["ERASURES"] = queries.Resource(
-    fields.ERASURE,
+    FIELDS,
     (queries.Filter("node", 1, queries.read_ident), *_OF_ERASURES),
     fields_since=1,
     detail_since=None,

@@ -20,6 +20,7 @@ from ironic_lite.core.json_types import Json
 from ironic_lite.core.options import Configuration
 from ironic_lite.db.queries import events
 from ironic_lite.domain import notifications
+from ironic_lite.features.events import rows
 from ironic_lite.feed import Filter
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class Events(expose.Controller):
         """Return about the cursor of a time; a later event may still get a number above it."""
         with contextlib.suppress(OverflowError):  # the first or the last day of all
             at += margin
-        found = self.service.database.read(lambda conn: events.id_before(conn, at))
+        found = self.service.database.read(lambda conn: rows.id_before(conn, at))
         return min(found, self.service.tail.settled)
 
     def _end(self, query: FeedQuery) -> int:
@@ -219,7 +220,7 @@ class Events(expose.Controller):
             return since is not None and 0 <= since < removed
         if not removed:
             return False
-        following = self.service.database.read(lambda conn: events.time_after(conn, removed))
+        following = self.service.database.read(lambda conn: rows.time_after(conn, removed))
         return following is None or following >= since
 
     def _start(self, query: FeedQuery, notes: Json) -> int:

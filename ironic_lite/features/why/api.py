@@ -5,22 +5,35 @@ Ironic does not have it: every version of this API does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ironic_lite import errors
+from ironic_lite.api import policy
 from ironic_lite.api.controllers import node_holds, provisioning
 from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.policy import NODE
 from ironic_lite.api.policy.access import OWNERS, target
 from ironic_lite.api.policy.node_rules import OWNER_SEES, node_rule
-from ironic_lite.api.resources import bmc_orders, node_lookup, run_documents
+from ironic_lite.api.resources import bmc_orders, guards, node_lookup, run_documents
+from ironic_lite.api.resources.recent import Recent
 from ironic_lite.api.service import Extension, Service
 from ironic_lite.core import clock, masking
-from ironic_lite.core.json_types import Json
-from ironic_lite.db.queries import events, runs
-from ironic_lite.domain import activities, failures, fields, retries, states, step_lists, verbs
+from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.db.queries import conductors
+from ironic_lite.domain import (
+    activities,
+    failures,
+    fields,
+    holds,
+    node_locks,
+    retries,
+    states,
+    step_lists,
+    verbs,
+    vocabulary,
+)
 from ironic_lite.domain.activities import StepActivity
 from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.failures import NodeFailure
@@ -29,11 +42,215 @@ from ironic_lite.domain.run_stops import Stop
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.domain.steps import title
 from ironic_lite.domain.verb_refusals import VerbRequest
-from ironic_lite.features.why import rules
+from ironic_lite.features.why import rows, rules
+from ironic_lite.features.why.rules import OrderOffer
 from ironic_lite.records import Event, Run, RunStep
 
 if TYPE_CHECKING:
     from ironic_lite.api.openapi.parts import Schemas
+
+# The orders outside of verbs that a node takes, each with the refusal that a caller would get.
+
+ORDER_COLUMNS = tuple(
+    dict.fromkeys(
+        (
+            *node_locks.COLUMNS,
+            *("driver", "management_interface", "console_interface", "disable_power_off", "held"),
+            *verbs.DELETION_COLUMNS,
+        )
+    )
+)
+"""Columns of a node that the checks read."""
+_KEPT_SECONDS = 60.0
+
+Methods = dict[tuple[str, str, str], frozenset[str]]
+"""Hardware type, kind and name of an interface -> the methods of the contract that it has."""
+
+
+class Order(NamedTuple):
+    """An order: its route, its targets, and what it needs of the driver.
+
+    ``method`` is the method of the contract's interface ``kind`` that carries it out.
+    """
+
+    name: str
+    route: str
+    since: int = 1
+    targets: tuple[str | bool, ...] = ()
+    kind: str = ""
+    method: str = ""
+
+
+ORDERS = (
+    Order("power", "PUT /nodes/{ident}/states/power", 1, tuple(vocabulary.POWER_TARGETS)),
+    Order(
+        "boot_device",
+        "PUT /nodes/{ident}/management/boot_device",
+        kind="management",
+        method="set_boot_device",
+    ),
+    Order(
+        "boot_mode",
+        "PUT /nodes/{ident}/states/boot_mode",
+        bmc_orders.BOOT_SINCE,
+        vocabulary.BOOT_MODES,
+        "management",
+        "set_boot_mode",
+    ),
+    Order(
+        "secure_boot",
+        "PUT /nodes/{ident}/states/secure_boot",
+        bmc_orders.BOOT_SINCE,
+        (True, False),
+        "management",
+        "set_secure_boot_state",
+    ),
+    Order(
+        "vmedia",
+        "POST /nodes/{ident}/vmedia",
+        bmc_orders.MEDIA_SINCE,
+        vocabulary.VIRTUAL_MEDIA,
+        "management",
+        "attach_virtual_media",
+    ),
+    Order(
+        "indicators",
+        "PUT /nodes/{ident}/management/indicators/{component}/{indicator}",
+        1,
+        vocabulary.INDICATOR_STATES,
+        "management",
+        "set_indicator_state",
+    ),
+    Order(
+        "nmi",
+        "PUT /nodes/{ident}/management/inject_nmi",
+        bmc_orders.NMI_SINCE,
+        kind="management",
+        method="inject_nmi",
+    ),
+    Order(
+        "console",
+        "PUT /nodes/{ident}/states/console",
+        1,
+        (True, False),
+        "console",
+        "start_console",
+    ),
+    Order("maintenance", "PUT /nodes/{ident}/maintenance"),
+    Order("delete", "DELETE /nodes/{ident}"),
+)
+
+
+class NodeOrders:
+    """Finds the orders that a node takes; one object serves all threads of a process."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._methods: Recent[Methods] = Recent(_KEPT_SECONDS, 1)
+
+    def offers(
+        self, request: Request, node: JsonView, held: Sequence[Hold]
+    ) -> Iterator[OrderOffer]:
+        """Yield each order of the request's version, with the refusal that this caller would get.
+
+        :param node: with `ORDER_COLUMNS` and its owners.
+        """
+        for order in ORDERS:
+            if order.since <= request.version:
+                targets, refusal = self._possible(request, order, node, held)
+                yield OrderOffer(order.name, targets, refusal)
+
+    def _possible(
+        self, request: Request, order: Order, node: JsonView, held: Sequence[Hold]
+    ) -> tuple[tuple[str | bool, ...], errors.Error | None]:
+        """Return the targets that are possible, and the refusal if the order is not."""
+        refusal = next(self._refusals(request, order, node, held), None)
+        if refusal is not None or order.name != "power":
+            return order.targets, refusal
+        found = {
+            goal: _caught(self._check_power, request, node, goal, held)
+            for goal in vocabulary.POWER_TARGETS
+        }
+        possible = tuple(goal for goal, why in found.items() if why is None)
+        return (possible, None) if possible else (order.targets, next(iter(found.values())))
+
+    def _check_power(
+        self, request: Request, node: JsonView, goal: str, held: Sequence[Hold]
+    ) -> None:
+        bmc_orders.check_power_target(request.version, goal)
+        bmc_orders.check_power_state(node, goal)
+        _refuse_held(node, held, holds.POWER, goal)
+
+    def _refusals(
+        self, request: Request, order: Order, node: JsonView, held: Sequence[Hold]
+    ) -> Iterator[errors.Error]:
+        found = (
+            _caught(self._check_right, request, order, node),
+            _caught(bmc_orders.check_rest, order.name, node),
+            _caught(self._check_driver, order, node),
+            _caught(self._check_removal, node, held) if order.name == "delete" else None,
+            _caught(_refuse_held, node, held, holds.ORDER, order.name) if order.kind else None,
+            _caught(guards.check_unlocked, node),
+        )
+        yield from filter(None, found)
+
+    def _check_right(self, request: Request, order: Order, node: JsonView) -> None:
+        method, _, path = order.route.partition(" ")
+        rule = policy.guard(method, path)
+        names = (
+            bmc_orders.removal_rules(self._service)
+            if order.name == "delete"
+            else (rule and rule.name,)
+        )
+        owners = target(NODE, dict(node))
+        if not any(request.access.allows(str(name), owners) for name in names):
+            raise errors.Forbidden(what=names[0])
+
+    def _check_driver(self, order: Order, node: JsonView) -> None:
+        """Refuse an order that the node's interface does not carry out."""
+        if not order.kind:
+            return
+        name = node[f"{order.kind}_interface"]
+        known = self._methods.of("", self._read_methods).get((node["driver"], order.kind, name))
+        if known is not None and order.method not in known:
+            raise errors.UnsupportedDriverExtension(driver=node["driver"], extension=order.method)
+
+    def _check_removal(self, node: JsonView, held: Sequence[Hold]) -> None:
+        _refuse_held(node, held, holds.REMOVAL, holds.REMOVAL)
+        conf = self._service.conf.conductor
+        verbs.check_deletion(node, available=conf.allow_deleting_available_nodes)
+
+    def _read_methods(self) -> Methods:
+        """Return the methods that any conductor has.
+
+        An interface is left out if one of its conductors reports no methods, because this
+        conductor may have each of them.
+        """
+        found: dict[tuple[str, str, str], set[str]] = {}
+        unknown: set[tuple[str, str, str]] = set()
+        for row in self._service.database.read(conductors.interfaces):
+            key = (row["hardware_type"], row["interface_type"], row["interface_name"])
+            if row["methods"] is None:
+                unknown.add(key)
+            else:
+                found.setdefault(key, set()).update(row["methods"].split(","))
+        return {key: frozenset(some) for key, some in found.items() if key not in unknown}
+
+
+def _refuse_held(node: JsonView, held: Sequence[Hold], operation: str, said: str) -> None:
+    why = holds.refusal(node["uuid"], held, operation, said)
+    if why is not None:
+        raise why
+
+
+def _caught(check: Callable[..., object], *given: Any) -> errors.Error | None:
+    """Return the refusal that a check raises."""
+    try:
+        check(*given)
+    except errors.Error as why:
+        return why
+    return None
+
 
 # Read the facts that explain a node's state: at most four statements, one more if it is held.
 #
@@ -49,18 +266,18 @@ class Why(expose.Controller):
 
     def __init__(self, service: Service) -> None:
         super().__init__(service)
-        self._orders = bmc_orders.NodeOrders(service)
+        self._orders = NodeOrders(service)
         self._read = service.database.read
 
     @expose.expose("GET", "/nodes/{ident}/why")
     def show(self, request: Request, ident: str) -> Json:
         """Return what the node does or waits for, why it failed, and what it takes."""
         conf = self.service.conf
-        checked = (*provisioning.CHECKED_COLUMNS, *bmc_orders.COLUMNS, *OWNERS, "generation")
+        checked = (*provisioning.CHECKED_COLUMNS, *ORDER_COLUMNS, *OWNERS, "generation")
         columns = tuple(dict.fromkeys((*rules.COLUMNS, *checked, *masking.TEXT_FIELDS)))
         node = _masked(node_lookup.fetch(self.service, request, ident, columns))
         node_lookup.add_tag(request, node)
-        run, steps = self._read(lambda conn: runs.newest_with_steps(conn, node["uuid"]))
+        run, steps = self._read(lambda conn: rows.newest_with_steps(conn, node["uuid"]))
         held = node_holds.of(self.service, request, node)
         offers = tuple(self._offers(request, node, run, steps, held))
         if run is not None and not run_documents.visible(request, run, _READ):
@@ -99,7 +316,8 @@ class Why(expose.Controller):
         """Return the newest lines that drivers have stored for a run that failed."""
         if failure is None or failure.run is None:
             return []
-        return run_documents.log_tail(self.service.database, failure.run, failures.LINES)
+        run = failure.run
+        return self._read(lambda conn: rows.log_tail(conn, run, failures.LINES))
 
     def _operation(
         self, request: Request, node: Json, failure: NodeFailure | None
@@ -107,7 +325,7 @@ class Why(expose.Controller):
         """Return the event of the operation that has set last_error, and its run, if it was one."""
         if failure is None or failure.run is not None:
             return None, None
-        for event, run in self._read(lambda conn: events.failures(conn, node["uuid"])):
+        for event, run in self._read(lambda conn: rows.failures(conn, node["uuid"])):
             told = (event["data"] or {}).get("error") == node["last_error"]
             if told and request.access.reads(_READ, event):
                 mine = run is not None and request.access.reads(_READ, run)
@@ -119,7 +337,7 @@ class Why(expose.Controller):
         if states.kind(State(node["provision_state"])) is not Kind.WAIT:
             return None
         since = node["provision_updated_at"] or node["created_at"]
-        return self._read(lambda conn: events.refused_agent(conn, node["uuid"], since))
+        return self._read(lambda conn: rows.refused_agent(conn, node["uuid"], since))
 
     def _overdue(self, node: Json, run: Run | None, steps: list[RunStep]) -> Json | None:
         """Return the step under way if it takes unusually long."""
@@ -196,11 +414,12 @@ _OBJECTS = (
     "deploy_interface",
 )
 
+_OBJECT_OR_NULL: Json = {"type": ["object", "null"]}
+
 
 def _answers() -> Mapping[str, Schemas]:
     from ironic_lite.api.openapi.answers import (  # noqa: PLC0415
         OBJECT,
-        OBJECT_OR_NULL,
         TEXT,
         TEXT_OR_NULL,
     )
@@ -210,7 +429,7 @@ def _answers() -> Mapping[str, Schemas]:
         target={"enum": [verb.target for verb in verbs.TABLE]},
         leads_to=TEXT,
         after=TEXT_OR_NULL,
-        refused=OBJECT_OR_NULL,
+        refused=_OBJECT_OR_NULL,
     )
     why = object_with_all(
         node=TEXT,
@@ -220,16 +439,16 @@ def _answers() -> Mapping[str, Schemas]:
         since={"type": ["string", "null"], "format": "date-time"},
         says=TEXT,
         do=TEXT_OR_NULL,
-        **dict.fromkeys(_OBJECTS, OBJECT_OR_NULL),
+        **dict.fromkeys(_OBJECTS, _OBJECT_OR_NULL),
         holds={"type": "array", "items": OBJECT},
         data_state={"enum": [str(state) for state in DataState]},
         verbs={"type": "array", "items": offered},
         orders={
             "type": "array",
             "items": object_with_all(
-                order={"enum": [order.name for order in bmc_orders.ORDERS]},
+                order={"enum": [order.name for order in ORDERS]},
                 targets={"type": "array", "items": {"type": ["string", "boolean"]}},
-                refused=OBJECT_OR_NULL,
+                refused=_OBJECT_OR_NULL,
             ),
         },
     )

@@ -9,7 +9,7 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -19,7 +19,7 @@ from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.core.options import Group
 from ironic_lite.domain import activities, failures, fields, node_locks, states, steps, waiting
 from ironic_lite.domain.erasure_records import DataState
-from ironic_lite.domain.failures import NodeFailure, OrderOffer, VerbOffer, shortened
+from ironic_lite.domain.failures import NodeFailure, VerbOffer, shortened
 from ironic_lite.domain.fields import DeployInterfaces
 from ironic_lite.domain.holds import OBSERVE, TRIAL, Hold
 from ironic_lite.domain.run_stops import How, Stop, StopProgress
@@ -52,6 +52,23 @@ _ENDED_BY_SERVICE = "power failure"
 """The fault whose maintenance the service ends itself."""
 _OPEN = ("running", "waiting")
 _ENDED_EARLY = ("failed", "aborted")
+
+
+class OrderOffer(NamedTuple):
+    """An order outside of verbs, such as ``power``.
+
+    ``targets`` are its possible values, empty if they are not fixed; ``refusal`` as in `VerbOffer`.
+    """
+
+    name: str
+    targets: tuple[str | bool, ...]
+    refusal: errors.Error | None
+
+    @property
+    def document(self) -> Json:
+        """The order as clients see it."""
+        refused = failures.refused(self.refusal)
+        return {"order": self.name, "targets": list(self.targets), "refused": refused}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
