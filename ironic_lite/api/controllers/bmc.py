@@ -16,9 +16,7 @@ from ironic_lite.api.validation import rules
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import reports
 from ironic_lite.domain import fields, node_locks, vocabulary
-from ironic_lite.rpc import contract
 
-_ROUTED = ("uuid", "driver", "conductor_group", "provision_state")
 _MEDIA_SHOWN_SINCE = 93
 _URL = re.compile(r"[!-~]+")  # visible ASCII
 _LONGEST_URL = 2048
@@ -50,29 +48,10 @@ class IndicatorState(TypedDict):
 class Bmc(expose.Controller):
     """Reads and operations on the BMC of one node, through its conductor."""
 
-    def _conductor_of_node(
-        self, request: Request, ident: str, changing: str | None = None
-    ) -> tuple[contract.Conductor, str]:
-        """Return the conductor of a node, and the node's UUID.
-
-        :param changing: the order, if its request changes something.
-        """
-        row = node_lookup.fetch(self.service, request, ident, _ROUTED)
-        if changing is not None:
-            bmc_orders.check_rest(changing, row)
-        return self.service.conductor_of(row), row["uuid"]
-
-    @expose.expose(
-        "PUT",
-        "/nodes/{ident}/management/inject_nmi",
-        since=bmc_orders.NMI_SINCE,
-        status=HTTPStatus.NO_CONTENT,
-        body=expose.TYPED,
-        around=preferred.at_once,
-    )
+    @preferred.ordered("PUT", "/nodes/{ident}/management/inject_nmi", since=bmc_orders.NMI_SINCE)
     def inject_nmi(self, request: Request, ident: str) -> None:
         """Send a non-maskable interrupt to the machine."""
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         conductor.inject_nmi(request.who, node_uuid=uuid)
 
     # -- indicators --------------------------------------------------------------------------
@@ -96,24 +75,12 @@ class Bmc(expose.Controller):
         """Return the state of an indicator."""
         return self._get_indicator(request, ident, _read_component(component), indicator)
 
-    @expose.expose(
-        "PUT",
-        "/nodes/{ident}/management/indicators/{component}",
-        status=HTTPStatus.NO_CONTENT,
-        body=expose.TYPED,
-        around=preferred.at_once,
-    )
+    @preferred.ordered("PUT", "/nodes/{ident}/management/indicators/{component}")
     def switch_named(self, request: Request, ident: str, component: str, state: str) -> None:
         """Switch the indicator ``name@component``."""
         self._set_indicator(request, ident, *_split_indicator(component), state)
 
-    @expose.expose(
-        "PUT",
-        "/nodes/{ident}/management/indicators/{component}/{indicator}",
-        status=HTTPStatus.NO_CONTENT,
-        body=expose.TYPED,
-        around=preferred.at_once,
-    )
+    @preferred.ordered("PUT", "/nodes/{ident}/management/indicators/{component}/{indicator}")
     def switch(
         self, request: Request, ident: str, component: str, indicator: str, state: str
     ) -> None:
@@ -123,7 +90,7 @@ class Bmc(expose.Controller):
     def _list_indicators(
         self, request: Request, ident: str, component: str | None
     ) -> IndicatorList:
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         found = conductor.get_supported_indicators(request.who, node_uuid=uuid, component=component)
         place = f"nodes/{uuid}/management/indicators"
         return {
@@ -145,14 +112,14 @@ class Bmc(expose.Controller):
     def _get_indicator(
         self, request: Request, ident: str, component: str, indicator: str
     ) -> IndicatorState:
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         which = {"component": component, "indicator": indicator}
         return {"state": conductor.get_indicator_state(request.who, node_uuid=uuid, **which)}
 
     def _set_indicator(
         self, request: Request, ident: str, component: str, indicator: str, state: str
     ) -> None:
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         _one_of("state", state, vocabulary.INDICATOR_STATES)
         which = {"component": component, "indicator": indicator}
         conductor.set_indicator_state(request.who, node_uuid=uuid, **which, state=state)
@@ -164,7 +131,7 @@ class Bmc(expose.Controller):
         """List the virtual drives, since 1.93; POST and DELETE have had the path since 1.89."""
         if request.version < _MEDIA_SHOWN_SINCE:
             raise errors.NotFound(f"GET {request.path} needs API version 1.93 or newer.")
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         return conductor.get_virtual_media(request.who, node_uuid=uuid)
 
     @expose.expose(
@@ -184,7 +151,7 @@ class Bmc(expose.Controller):
         image_download_source: str = "http",
     ) -> preferred.Accepted:
         """Attach an image to a virtual drive; the BMC reads it from its URL, or the conductor."""
-        conductor, uuid = self._conductor_of_node(request, ident, "vmedia")
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident, "vmedia")
         _one_of("device_type", device_type, vocabulary.VIRTUAL_MEDIA)
         _one_of("image_download_source", image_download_source, vocabulary.DOWNLOAD_SOURCES)
         _check_image(image_url)
@@ -205,7 +172,7 @@ class Bmc(expose.Controller):
         self, request: Request, ident: str, device_types: str | None = None
     ) -> preferred.Accepted:
         """Detach images from the virtual drives in a comma-separated list, or from all."""
-        conductor, uuid = self._conductor_of_node(request, ident, "vmedia")
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident, "vmedia")
         given = None
         if device_types is not None:
             given = list(dict.fromkeys(one.strip().lower() for one in device_types.split(",")))
@@ -251,7 +218,6 @@ def _split_indicator(name: str) -> tuple[str, str]:
 
 # Operations of a node's driver outside of verbs: validation, boot device, clean steps.
 
-_TO_ROUTE = ("uuid", "driver", "conductor_group")
 _LOCKED = (*node_locks.COLUMNS, "driver", "conductor_group")
 _STEPS_SINCE = 15  # C19
 _RETRY_HEADER = "Retry-Request-After"  # S1.26
@@ -265,11 +231,6 @@ class BootDevices(TypedDict):
 
 class Management(expose.Controller):
     """Reads and small changes through the conductor of one node."""
-
-    def _conductor_of_node(self, request: Request, ident: str) -> tuple[contract.Conductor, str]:
-        """Return the conductor of a node, and the node's UUID."""
-        row = node_lookup.fetch(self.service, request, ident, _TO_ROUTE)
-        return self.service.conductor_of(row), row["uuid"]
 
     # -- validation --------------------------------------------------------------------------
 
@@ -296,7 +257,7 @@ class Management(expose.Controller):
             rules.ident(ident, "node")
         ):
             raise errors.NotAcceptable(what="The name of a node", since=node_lookup.NAMES_SINCE)
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         return conductor.validate_driver_interfaces(request.who, node_uuid=uuid)
 
     # -- boot device -------------------------------------------------------------------------
@@ -319,25 +280,19 @@ class Management(expose.Controller):
     @expose.expose("GET", "/nodes/{ident}/management/boot_device/supported")
     def boot_devices(self, request: Request, ident: str) -> BootDevices:
         """Return the boot devices that can be set."""
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         found = conductor.get_supported_boot_devices(request.who, node_uuid=uuid)
         return {"supported_boot_devices": found}
 
-    @expose.expose(
+    @preferred.ordered(
         "PUT",
-        (
-            "/nodes/{ident}/management/boot_device",
-            "/nodes/management/boot_device/{node_ident}",
-        ),
-        status=HTTPStatus.NO_CONTENT,
-        body=expose.TYPED,
-        around=preferred.at_once,
+        ("/nodes/{ident}/management/boot_device", "/nodes/management/boot_device/{node_ident}"),
     )
     def set_boot_device(
         self, request: Request, ident: str, boot_device: str, persistent: bool | None = None
     ) -> None:
         """Set the boot device, for the next boot or persistently."""
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         conductor.set_boot_device(
             request.who, node_uuid=uuid, device=boot_device, persistent=bool(persistent)
         )
@@ -345,7 +300,7 @@ class Management(expose.Controller):
     @expose.expose("PUT", "/nodes/{ident}/management/boot_device/supported")
     def set_boot_device_supported(self, request: Request, ident: str) -> None:
         """Refuse the boot device ``supported``, which Ironic reads from the path."""
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         conductor.set_boot_device(request.who, node_uuid=uuid, device="supported", persistent=False)
 
     # -- clean steps -------------------------------------------------------------------------
@@ -365,7 +320,7 @@ class Management(expose.Controller):
 
         Source: S1.20 to S1.29.
         """
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         try:
             steps = conductor.get_clean_steps(request.who, node_uuid=uuid)
         except errors.StepsUnavailable as why:

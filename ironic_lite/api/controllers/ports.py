@@ -10,6 +10,7 @@ from ironic_lite import errors, records
 from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Request
 from ironic_lite.api.resources import (
+    bmc_orders,
     crud,
     guards,
     idempotency,
@@ -25,7 +26,6 @@ from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, ports
 from ironic_lite.domain import history
-from ironic_lite.rpc import contract
 
 # Portgroups: ports of a node that are bonded.
 
@@ -246,21 +246,16 @@ class Ports(crud.NodeOwnedController, crud.NamedResourceController, since=1, det
 
 _VIFS_SINCE = 28
 _PLACES_SINCE = 67
-_ROUTED = ("uuid", "driver", "conductor_group")
 _PLACES = ("port_uuid", "portgroup_uuid")
 
 
 class Vifs(expose.Controller):
     """The VIFs of one node, through its conductor."""
 
-    def _conductor_of_node(self, request: Request, ident: str) -> tuple[contract.Conductor, str]:
-        row = node_lookup.fetch(self.service, request, ident, _ROUTED)
-        return self.service.conductor_of(row), row["uuid"]
-
     @expose.expose("GET", "/nodes/{ident}/vifs", since=_VIFS_SINCE)
     def index(self, request: Request, ident: str) -> Json:
         """List the attached VIFs."""
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         return {"vifs": conductor.vif_list(request.who, node_uuid=uuid)}
 
     @expose.expose(
@@ -273,7 +268,7 @@ class Vifs(expose.Controller):
     def attach(self, request: Request, ident: str) -> None:
         """Attach a VIF to a named or a free port or portgroup."""
         vif = _read_vif(request.json, version=request.version)
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         conductor.vif_attach(request.who, node_uuid=uuid, vif_info=vif)
 
     @expose.expose(
@@ -285,7 +280,7 @@ class Vifs(expose.Controller):
     def detach(self, request: Request, ident: str, vif: str) -> None:
         """Detach a VIF."""
         known = _read_vif_id(vif, "vif", version=request.version)
-        conductor, uuid = self._conductor_of_node(request, ident)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
         conductor.vif_detach(request.who, node_uuid=uuid, vif_id=known)
 
 

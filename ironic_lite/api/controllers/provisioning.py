@@ -34,7 +34,6 @@ from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.domain.verb_refusals import Refusals, VerbRequest
 from ironic_lite.records import Run, RunStep, StoredStep
-from ironic_lite.rpc import contract
 
 # Find a runbook, and check what the caller may do with it.
 
@@ -511,13 +510,7 @@ class States(expose.Controller):
         _point_to_states(request, ident)
         return preferred.Accepted(node["uuid"], run)
 
-    @expose.expose(
-        "PUT",
-        "/nodes/{ident}/states/power",
-        status=HTTPStatus.ACCEPTED,
-        body=expose.TYPED,
-        around=preferred.operation,
-    )
+    @preferred.started("PUT", "/nodes/{ident}/states/power")
     def power(
         self, request: Request, ident: str, target: str, timeout: int | None = None
     ) -> preferred.Accepted:
@@ -532,13 +525,7 @@ class States(expose.Controller):
         _point_to_states(request, ident)
         return preferred.Accepted(node["uuid"])
 
-    @expose.expose(
-        "PUT",
-        "/nodes/{ident}/states/raid",
-        status=HTTPStatus.NO_CONTENT,
-        body=expose.WHOLE,
-        around=preferred.at_once,
-    )
+    @preferred.ordered("PUT", "/nodes/{ident}/states/raid", body=expose.WHOLE)
     def raid(self, request: Request, ident: str) -> None:
         """Set the target_raid_config of a node; {} removes it."""
         given = request.json if request.size else {}
@@ -557,14 +544,7 @@ class States(expose.Controller):
         except errors.UnsupportedDriverExtension as why:
             raise errors.NotFound(why.message) from None
 
-    @expose.expose(
-        "PUT",
-        "/nodes/{ident}/states/boot_mode",
-        since=bmc_orders.BOOT_SINCE,
-        status=HTTPStatus.ACCEPTED,
-        body=expose.TYPED,
-        around=preferred.operation,
-    )
+    @preferred.started("PUT", "/nodes/{ident}/states/boot_mode", since=bmc_orders.BOOT_SINCE)
     def boot_mode(self, request: Request, ident: str, target: str) -> preferred.Accepted:
         """Request a boot mode."""
         node = node_lookup.fetch(self.service, request, ident, _POWER)
@@ -577,17 +557,10 @@ class States(expose.Controller):
         _point_to_states(request, ident)
         return preferred.Accepted(node["uuid"])
 
-    @expose.expose(
-        "PUT",
-        "/nodes/{ident}/states/secure_boot",
-        since=bmc_orders.BOOT_SINCE,
-        status=HTTPStatus.ACCEPTED,
-        body=expose.TYPED,
-        around=preferred.operation,
-    )
+    @preferred.started("PUT", "/nodes/{ident}/states/secure_boot", since=bmc_orders.BOOT_SINCE)
     def secure_boot(self, request: Request, ident: str, target: bool) -> preferred.Accepted:
         """Request secure boot on or off."""
-        conductor, uuid = self._at_rest(request, ident, "secure_boot")
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident, "secure_boot")
         conductor.change_node_secure_boot(request.who, node_uuid=uuid, state=target)
         _point_to_states(request, ident)
         return preferred.Accepted(uuid)
@@ -602,27 +575,14 @@ class States(expose.Controller):
             info = conductor.get_console_information(request.who, node_uuid=node["uuid"])
         return {"console_enabled": node["console_enabled"], "console_info": info}
 
-    @expose.expose(
-        "PUT",
-        _CONSOLES,
-        status=HTTPStatus.ACCEPTED,
-        body=expose.TYPED,
-        around=preferred.operation,
-    )
+    @preferred.started("PUT", _CONSOLES)
     def console(self, request: Request, ident: str, enabled: bool) -> preferred.Accepted:
         """Request the start or stop of the console."""
-        node = node_lookup.fetch(self.service, request, ident, _ROUTED)
-        conductor = self.service.conductor_of(node)
-        conductor.set_console_mode(request.who, node_uuid=node["uuid"], enabled=enabled)
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
+        conductor.set_console_mode(request.who, node_uuid=uuid, enabled=enabled)
         location = f"{request.base}/v1/nodes/{ident}/states/console"
         request.answer.headers.append(("Location", location))
-        return preferred.Accepted(node["uuid"])
-
-    def _at_rest(self, request: Request, ident: str, order: str) -> tuple[contract.Conductor, str]:
-        """Return the conductor and the UUID of a node in a stable state."""
-        node = node_lookup.fetch(self.service, request, ident, _POWER)
-        bmc_orders.check_rest(order, node)
-        return self.service.conductor_of(node), node["uuid"]
+        return preferred.Accepted(uuid)
 
 
 def _point_to_states(request: Request, ident: str) -> None:

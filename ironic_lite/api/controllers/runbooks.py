@@ -5,6 +5,7 @@ Traits say which nodes may run a runbook. Changes of runbooks do not affect acti
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -79,6 +80,13 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
         schemas.refuse_disallowed_steps(values.get("steps", ()), disallowed, "steps", lead)
 
 
+_write = functools.partial(
+    expose.expose, since=step_lists.TRAITS_SINCE, status=HTTPStatus.NO_CONTENT
+)
+_delete = functools.partial(_write, "DELETE")
+_put = functools.partial(_write, "PUT", body=expose.WHOLE)
+
+
 class Traits(_Base):
     """The traits of a runbook: a node with one of these traits may run it."""
 
@@ -87,13 +95,7 @@ class Traits(_Base):
         """Return all traits of a runbook, sorted."""
         return {"traits": self.find(request, ident)["traits"] or []}
 
-    @expose.expose(
-        "PUT",
-        "/runbooks/{ident}/traits",
-        since=step_lists.TRAITS_SINCE,
-        status=HTTPStatus.NO_CONTENT,
-        body=expose.WHOLE,
-    )
+    @_put("/runbooks/{ident}/traits")
     def replace(self, request: Request, ident: str) -> None:
         """Set all traits of a runbook."""
         if request.json in (None, {}):
@@ -103,23 +105,12 @@ class Traits(_Base):
         wanted = schemas.trait_list(request.json)
         self._set_traits(request, ident, lambda _held: wanted)
 
-    @expose.expose(
-        "DELETE",
-        "/runbooks/{ident}/traits",
-        since=step_lists.TRAITS_SINCE,
-        status=HTTPStatus.NO_CONTENT,
-    )
+    @_delete("/runbooks/{ident}/traits")
     def clear(self, request: Request, ident: str) -> None:
         """Remove all traits from a runbook; no node may run it afterwards."""
         self._set_traits(request, ident, lambda _held: [])
 
-    @expose.expose(
-        "PUT",
-        "/runbooks/{ident}/traits/{trait}",
-        since=step_lists.TRAITS_SINCE,
-        status=HTTPStatus.NO_CONTENT,
-        body=expose.WHOLE,
-    )
+    @_put("/runbooks/{ident}/traits/{trait}")
     def give(self, request: Request, ident: str, trait: str) -> None:
         """Add one trait to a runbook; an existing trait is accepted."""
         place = f"/v1/runbooks/{ident}/traits"
@@ -127,12 +118,7 @@ class Traits(_Base):
         self._set_traits(request, ident, lambda held: sorted({*held, wanted}))
         request.answer.headers.append(("Location", f"{request.base}{place}/{wanted}"))
 
-    @expose.expose(
-        "DELETE",
-        "/runbooks/{ident}/traits/{trait}",
-        since=step_lists.TRAITS_SINCE,
-        status=HTTPStatus.NO_CONTENT,
-    )
+    @_delete("/runbooks/{ident}/traits/{trait}")
     def take(self, request: Request, ident: str, trait: str) -> None:
         """Remove one trait from a runbook; a missing trait is accepted."""
         self._set_traits(request, ident, lambda held: [one for one in held if one != trait])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TypedDict
@@ -16,6 +17,9 @@ from ironic_lite.domain import history
 
 _SINCE = 37
 _READ = ("uuid", "generation")
+_write = functools.partial(expose.expose, since=_SINCE, status=HTTPStatus.NO_CONTENT, waits=True)
+_delete = functools.partial(_write, "DELETE")
+_put = functools.partial(_write, "PUT", below=HTTPStatus.METHOD_NOT_ALLOWED, body=expose.WHOLE)
 
 
 class TraitList(TypedDict):
@@ -33,40 +37,18 @@ class Traits(expose.Controller):
         row = node_lookup.fetch(self.service, request, ident, ("uuid",), with_traits=True)
         return {"traits": row["traits"]}
 
-    @expose.expose(
-        "PUT",
-        "/nodes/{ident}/traits",
-        since=_SINCE,
-        below=HTTPStatus.METHOD_NOT_ALLOWED,
-        status=HTTPStatus.NO_CONTENT,
-        waits=True,
-        body=expose.WHOLE,
-    )
+    @_put("/nodes/{ident}/traits")
     def replace(self, request: Request, ident: str) -> None:
         """Set all traits of a node."""
         wanted = schemas.trait_list(request.json)
         self._write(request, ident, "traits", wanted, nodes.replace_traits)
 
-    @expose.expose(
-        "DELETE",
-        "/nodes/{ident}/traits",
-        since=_SINCE,
-        status=HTTPStatus.NO_CONTENT,
-        waits=True,
-    )
+    @_delete("/nodes/{ident}/traits")
     def clear(self, request: Request, ident: str) -> None:
         """Remove all traits from a node."""
         self._write(request, ident, "traits", [], nodes.replace_traits)
 
-    @expose.expose(
-        "PUT",
-        "/nodes/{ident}/traits/{trait}",
-        since=_SINCE,
-        below=HTTPStatus.METHOD_NOT_ALLOWED,
-        status=HTTPStatus.NO_CONTENT,
-        waits=True,
-        body=expose.WHOLE,
-    )
+    @_put("/nodes/{ident}/traits/{trait}")
     def add(self, request: Request, ident: str, trait: str) -> None:
         """Add one trait to a node; an existing trait is accepted."""
         place = f"/v1/nodes/{ident}/traits"
@@ -74,13 +56,7 @@ class Traits(expose.Controller):
         self._write(request, ident, "added", wanted, nodes.add_trait)
         request.answer.headers.append(("Location", f"{request.base}{place}/{wanted}"))
 
-    @expose.expose(
-        "DELETE",
-        "/nodes/{ident}/traits/{trait}",
-        since=_SINCE,
-        status=HTTPStatus.NO_CONTENT,
-        waits=True,
-    )
+    @_delete("/nodes/{ident}/traits/{trait}")
     def remove(self, request: Request, ident: str, trait: str) -> None:
         """Remove one trait from a node that has it."""
         self._write(request, ident, "removed", trait, nodes.remove_trait)

@@ -38,25 +38,6 @@ from ironic_lite.api.policy.node_rules import (
     rule,
 )
 
-__all__ = [
-    "ALLOCATION",
-    "ANYONE",
-    "BATCH",
-    "BOTH",
-    "BY_NAME",
-    "METRICS",
-    "NODE",
-    "OWN",
-    "RUNBOOK",
-    "SYSTEM",
-    "TABLE",
-    "Rule",
-    "add",
-    "guard",
-    "of_steps",
-    "public",
-]
-
 # Rules of resources that do not belong to nodes; ``node_rules`` has the others. These first ones
 # are rules that other rules or policy files of older deployments refer to.
 NAMED_CHECKS = (

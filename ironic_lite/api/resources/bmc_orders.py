@@ -6,15 +6,19 @@ The routes and the orders of the feature ``why`` use the same checks.
 from __future__ import annotations
 
 from ironic_lite import errors
+from ironic_lite.api.http.request import Request
+from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.service import Service
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import vocabulary
 from ironic_lite.domain.states import State, check_at_rest
+from ironic_lite.rpc import contract
 
 BOOT_SINCE = 76
 NMI_SINCE = 29
 MEDIA_SINCE = 89
 
+_ROUTED = ("uuid", "driver", "conductor_group", "provision_state")
 _POWERS_OFF = frozenset({"power off", "soft power off"})
 _NO_POWER = frozenset({State.CLEANING, State.CLEANWAIT})  # S2.22
 _WHAT = {
@@ -62,3 +66,16 @@ def removal_rules(service: Service) -> tuple[str, ...]:
     """Return the rules of which one lets a caller delete a node."""
     own = service.conf.api.project_admin_can_manage_own_nodes
     return _FORGET if own else _FORGET[:1]
+
+
+def conductor_of(
+    service: Service, request: Request, ident: str, order: str | None = None
+) -> tuple[contract.Conductor, str]:
+    """Return the conductor of a node, and the node's UUID.
+
+    :param order: checked by `check_rest`.
+    """
+    node = node_lookup.fetch(service, request, ident, _ROUTED)
+    if order is not None:
+        check_rest(order, node)
+    return service.conductor_of(node), node["uuid"]

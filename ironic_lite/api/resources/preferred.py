@@ -8,12 +8,14 @@ A request with ``Prefer: wait=N`` is handled several times, without a thread in 
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from ironic_lite import errors
+from ironic_lite.api.http import expose
 from ironic_lite.api.http.request import Call, Request, Suspension
 from ironic_lite.api.resources import guards, run_documents
 from ironic_lite.api.service import Service
@@ -319,3 +321,13 @@ def _suspend(request: Request, preference: Preference, node: str) -> None:
     left = min(left, request.access.login_seconds)
     if left > 0:
         request.call.later = Suspension(left, node=node)
+
+
+ordered = functools.partial(
+    expose.expose, status=HTTPStatus.NO_CONTENT, body=expose.TYPED, around=at_once
+)
+"""The decorator of an order that has ended when it is answered."""
+started = functools.partial(
+    expose.expose, status=HTTPStatus.ACCEPTED, body=expose.TYPED, around=operation
+)
+"""The decorator of an operation that a worker carries out after the answer."""

@@ -69,30 +69,6 @@ from ironic_lite.core.options.service import (
     WebhooksOptions,
 )
 
-__all__ = (
-    "DEFAULTS",
-    "FEATURES",
-    "GROUPS",
-    "HARDWARE_TYPE",
-    "KINDS",
-    "LIBRARIES",
-    "LIBRARY",
-    "LIBRARY_DEFAULTS",
-    "LIBRARY_NOTIFICATIONS",
-    "NOT_BUILT",
-    "Ciphers",
-    "ConductorOptions",
-    "Configuration",
-    "DeployOptions",
-    "Group",
-    "OptionVerdict",
-    "PciAlias",
-    "PortRange",
-    "StepPriorities",
-    "StepSeconds",
-    "row_of",
-)
-
 
 class _Groups(Protocol):
     """The groups of options, in the order of the sample file."""

@@ -49,45 +49,6 @@ from ironic_lite.db.tables.models.service import (
     runs,
 )
 
-__all__ = [
-    "agent_steps",
-    "allocations",
-    "batch_nodes",
-    "batches",
-    "bios_settings",
-    "chassis",
-    "columns",
-    "conductors",
-    "deploy_templates",
-    "erasure_disks",
-    "erasures",
-    "events",
-    "evidence_keys",
-    "firmware_components",
-    "hardware_interfaces",
-    "holds",
-    "idempotency",
-    "imports",
-    "inspection_rules",
-    "inventories",
-    "marks",
-    "metadata",
-    "nodes",
-    "portgroups",
-    "ports",
-    "run_logs",
-    "run_steps",
-    "runbooks",
-    "runs",
-    "search_changes",
-    "search_terms",
-    "traits",
-    "volume_connectors",
-    "volume_targets",
-    "webhook_failures",
-    "webhooks",
-]
-
 
 def columns(table: sa.Table) -> tuple[str, ...]:
     """Return a table's column names as plain strings, which orjson accepts as keys."""
