@@ -16,6 +16,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import contracts
 import requirements
@@ -303,9 +304,46 @@ def check_table(module: str, name: str = "TABLE") -> str:
 # -- diagrams --------------------------------------------------------------------------------
 
 
+class Journey(NamedTuple):
+    """The way of a node from a resting state to the next, begun by one verb.
+
+    ``busy`` is None for a verb that does no work; ``pauses`` are its waiting and held states.
+    """
+
+    start: State
+    target: str
+    busy: State | None
+    pauses: tuple[State, ...]
+    ends: State
+    failed: State | None
+
+
+def _all_journeys() -> list[Journey]:
+    """Return the journeys from all resting states; of verbs with one event, the first."""
+    found: dict[tuple[State, str], Journey] = {}
+    for start in State:
+        if states.kind(start) is states.Kind.STABLE:
+            for verb in verbs.TABLE:
+                if verbs.possible(verb, start):
+                    found.setdefault((start, verb.event), _journey(start, verb))
+    return list(found.values())
+
+
+def _journey(start: State, verb: verbs.Verb) -> Journey:
+    first = states.follow(start, verb.event)
+    if states.kind(first) is not states.Kind.BUSY:
+        return Journey(start, verb.target, None, (), first, None)
+    pausing = (event for event in ("wait", "hold") if states.allows(first, event))
+    pauses = tuple(states.follow(first, event) for event in pausing)
+    # A manual clean ends by the event `manage`, a deletion by continuing to clean.
+    ending = "clean" if first is State.DELETING else "done"
+    good = states.follow(first, "manage" if verb.target == "clean" else ending)
+    return Journey(start, verb.target, first, pauses, good, states.follow(first, "fail"))
+
+
 def journeys() -> str:
     """Return the paths between stable states as a literal block, one verb for each line."""
-    rows = [_journey_cells(journey) for journey in verbs.journeys()]
+    rows = [_journey_cells(journey) for journey in _all_journeys()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "   " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -314,7 +352,7 @@ def journeys() -> str:
     return "::\n\n" + "\n".join(line.rstrip() for line in lines)
 
 
-def _journey_cells(journey: verbs.Journey) -> tuple[str, ...]:
+def _journey_cells(journey: Journey) -> tuple[str, ...]:
     pauses = f"({', '.join(journey.pauses)})" if journey.pauses else ""
     failed = f"or {journey.failed}" if journey.failed else ""
     asked = (str(journey.start), f"--{journey.target}-->")

@@ -8,7 +8,6 @@ import itertools
 import logging
 import operator
 from collections.abc import Iterator
-from typing import TypeVar
 
 from ironic_lite import errors
 from ironic_lite.conductor.engine import db_retry, rights
@@ -27,8 +26,6 @@ from ironic_lite.drivers.base import Driver
 from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 class TaskRunner:

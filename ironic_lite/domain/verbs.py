@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import JsonView
@@ -122,43 +121,6 @@ def possible(verb: Verb, state: State) -> bool:
     if states.kind(state) is states.Kind.BUSY:
         return False
     return states.allows(state, verb.event)
-
-
-class Journey(NamedTuple):
-    """The way of a node from a resting state to the next, begun by one verb.
-
-    ``busy`` is None for a verb that does no work; ``pauses`` are its waiting and held states.
-    """
-
-    start: State
-    target: str
-    busy: State | None
-    pauses: tuple[State, ...]
-    ends: State
-    failed: State | None
-
-
-def journeys() -> list[Journey]:
-    """Return the journeys from all resting states; of verbs with one event, the first."""
-    found: dict[tuple[State, str], Journey] = {}
-    for start in State:
-        if states.kind(start) is states.Kind.STABLE:
-            for verb in TABLE:
-                if possible(verb, start):
-                    found.setdefault((start, verb.event), _journey(start, verb))
-    return list(found.values())
-
-
-def _journey(start: State, verb: Verb) -> Journey:
-    first = states.follow(start, verb.event)
-    if states.kind(first) is not states.Kind.BUSY:
-        return Journey(start, verb.target, None, (), first, None)
-    pausing = (event for event in ("wait", "hold") if states.allows(first, event))
-    pauses = tuple(states.follow(first, event) for event in pausing)
-    # A manual clean ends by the event `manage`, a deletion by continuing to clean.
-    ending = "clean" if first is State.DELETING else "done"
-    good = states.follow(first, "manage" if verb.target == "clean" else ending)
-    return Journey(start, verb.target, first, pauses, good, states.follow(first, "fail"))
 
 
 def in_maintenance(verb: Verb, node: JsonView, *, cleans: bool) -> bool:

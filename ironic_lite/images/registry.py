@@ -16,7 +16,6 @@ import hashlib
 import http.client
 import ipaddress
 import json
-import logging
 import pathlib
 import re
 import ssl
@@ -32,8 +31,6 @@ from ironic_lite.core import bounded_http, config
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.core.options import NOT_BUILT
 from ironic_lite.images import cache, checksums, download, local_files
-
-LOG = logging.getLogger(__name__)
 
 # References: oci://HOST[:PORT]/REPOSITORY[:TAG|@ALGORITHM:HEX].
 

@@ -12,7 +12,7 @@ import orjson
 from ironic_lite import errors
 from ironic_lite.api.http import expose, refusals
 from ironic_lite.api.http.request import Request
-from ironic_lite.api.resources import node_lookup, pages, preferred, queries
+from ironic_lite.api.resources import bmc_orders, pages, preferred, queries
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules
 from ironic_lite.core import metrics
@@ -277,7 +277,6 @@ def _conductor_document(request: Request, row: Json, names: tuple[str, ...]) -> 
 
 Handler = Callable[..., Any]
 
-_ROUTED = ("uuid", "driver", "conductor_group")
 _PLAIN = (
     ("Content-Type", "text/plain; charset=utf-8"),
     ("X-Content-Type-Options", "nosniff"),  # the text of a machine is never a page
@@ -333,15 +332,12 @@ class NodeVendor(expose.Controller):
     @expose.expose("GET", "/nodes/{ident}/vendor_passthru/methods")
     def methods(self, request: Request, ident: str) -> Json:
         """Return the vendor methods of a node with their HTTP methods and arguments."""
-        row = node_lookup.fetch(self.service, request, ident, _ROUTED)
-        conductor = self.service.conductor_of(row)
-        return conductor.get_node_vendor_passthru_methods(request.who, node_uuid=row["uuid"])
+        conductor, uuid = bmc_orders.conductor_of(self.service, request, ident)
+        return conductor.get_node_vendor_passthru_methods(request.who, node_uuid=uuid)
 
     def call(self, request: Request, ident: str, arguments: Json) -> tuple[str, Json]:
         """Call the method at the node's conductor; return the node's UUID and the outcome."""
-        row = node_lookup.fetch(self.service, request, ident, _ROUTED)
-        conductor = self.service.conductor_of(row)
-        node = row["uuid"]
+        conductor, node = bmc_orders.conductor_of(self.service, request, ident)
         return node, conductor.vendor_passthru(request.who, node_uuid=node, **arguments)
 
 

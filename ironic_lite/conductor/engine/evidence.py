@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import logging
 from typing import NamedTuple
 
 from ironic_lite import errors
@@ -18,8 +17,6 @@ from ironic_lite.domain import erasure_records, erasure_results, step_lists
 from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import StoredStep
-
-LOG = logging.getLogger(__name__)
 
 _RECORDED = "erasure_recorded"
 """The driver note with the id of a step whose record was made before the step's end."""

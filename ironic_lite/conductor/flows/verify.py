@@ -5,8 +5,6 @@ Requirement S5.5.
 
 from __future__ import annotations
 
-import logging
-
 from ironic_lite import errors
 from ironic_lite.conductor.engine import firmware_cache, lists, stepper
 from ironic_lite.conductor.engine.phases import Phase
@@ -19,7 +17,6 @@ from ironic_lite.domain.steps import StepKind
 from ironic_lite.domain.verbs import Verb
 from ironic_lite.drivers import base
 
-LOG = logging.getLogger(__name__)
 _VENDOR = "vendor"
 _PAUSES = (0.5, 1.0, 2.0, 0.0)  # seconds between the attempts to read a power state
 

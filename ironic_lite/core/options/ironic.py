@@ -350,7 +350,6 @@ NOT_BUILT: Mapping[str, Mapping[str, str]] = {
     for kind in (HARDWARE_TYPE, *KINDS)
 }
 """Names of Ironic that are not built, by kind, each with the sentence that refuses it."""
-BOOTC = NOT_BUILT["deploy"]["bootc"]
 
 # Names of the libraries.
 
