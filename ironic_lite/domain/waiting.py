@@ -6,19 +6,15 @@ import datetime
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import orjson
 
-from ironic_lite.core import clock, config
+from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView, restored
-from ironic_lite.core.options import Group
-from ironic_lite.domain import activities, states, step_lists, step_times, vocabulary
+from ironic_lite.domain import activities, step_lists, vocabulary
 from ironic_lite.domain.activities import Activity
 from ironic_lite.domain.fields import INTERFACE_KINDS
-from ironic_lite.domain.states import Kind, State
-from ironic_lite.records import RunStep
 
 AGENT, MACHINE, TIMER, OPERATOR = "agent", "machine", "timer", "operator"
 RETRY = "retry"
@@ -28,7 +24,7 @@ COLUMNS = (
     *("agent_heard_at", "maintenance", "fault", "clean_step", "deploy_step", "service_step"),
     *(f"{kind}_interface" for kind in INTERFACE_KINDS),
 )
-"""Columns of a node that `of` reads."""
+"""Columns of a node that decide its wait."""
 
 _HEARD, _TOKEN = "agent_last_heartbeat", "agent_secret_token"
 _IN_MEDIA = f"{_TOKEN}_pregenerated"
@@ -37,10 +33,8 @@ _LOOKED_UP = "agent_looked_up_at"  # ours
 TOKEN_KEYS = (_TOKEN, _IN_MEDIA, _MACHINE, _LOOKED_UP)
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 _TOKEN_BYTES = 32  # 43 characters of URL-safe text; the agent ignores anything below 32
-_POLLED = "polled_since"
 _DRIVERS = "driver_notes"
-_POLL_LIMIT = "poll_timeout"
-_STEP_LIMIT = "step_deadline"
+STEP_LIMIT = "step_deadline"
 _IN_BAND = "agent"
 
 
@@ -63,7 +57,7 @@ class NodeWait(NamedTuple):
     @property
     def final(self) -> bool:
         """True if neither a heartbeat nor a poll postpones the failure."""
-        return self.limit == f"[conductor]{_STEP_LIMIT}"
+        return self.limit == f"[conductor]{STEP_LIMIT}"
 
 
 def heard_at(node: JsonView) -> datetime.datetime | None:
@@ -157,35 +151,6 @@ def ramdisk_boot(node: JsonView) -> RamdiskBoot:
     return restored(RamdiskBoot, notes.get(vocabulary.RAMDISK_BOOT, {}))
 
 
-def of(
-    node: JsonView,
-    since: datetime.datetime | None,
-    settings: Group,
-    step: RunStep | None = None,
-) -> NodeWait | None:
-    """Return the wait of a node; None in states that do not wait.
-
-    :param node: with `COLUMNS`.
-    :param since: the begin of the step under way, or of the run.
-    :param settings: the options of ``[conductor]``.
-    :param step: the step under way.
-    """
-    state = State(node["provision_state"])
-    if states.kind(state) is Kind.HELD:
-        return NodeWait(OPERATOR, since, None, None, None, None)
-    if states.kind(state) is Kind.FAIL and node["wake_at"] is not None:
-        return NodeWait(RETRY, node["provision_updated_at"], None, node["wake_at"], None, None)
-    activity = activities.waiting(state)
-    if activity is None:
-        return None
-    what = waited_for(node, activity)
-    sign = heard_at(node) if what is AGENT else None
-    if what is MACHINE and node["provision_updated_at"] != since:
-        sign = node["provision_updated_at"]
-    given_up_at, limit = _end(node, activity, settings, step)
-    return NodeWait(what, since, sign, node["wake_at"], given_up_at, limit)
-
-
 def waited_for(node: JsonView, activity: Activity) -> str:
     """Return who or what ends the wait of a node in the waiting state of this activity.
 
@@ -202,44 +167,3 @@ def waited_for(node: JsonView, activity: Activity) -> str:
         kind = step["interface"]
         return AGENT if kind == "deploy" or node[f"{kind}_interface"] == _IN_BAND else MACHINE
     return MACHINE if activity is activities.INSPECT else AGENT
-
-
-def _end(
-    node: JsonView, activity: Activity, settings: Group, step: RunStep | None
-) -> tuple[datetime.datetime | None, str | None]:
-    """Return the time of the first limit that ends the wait, and its option."""
-    found = sorted(_limits(node, activity, settings, step))
-    if not found:
-        return None, None
-    at, name = found[0]
-    return at, f"[conductor]{name}"
-
-
-def _limits(
-    node: JsonView, activity: Activity, settings: Group, step: RunStep | None
-) -> Iterator[tuple[datetime.datetime, str]]:
-    """Yield the end by each option that limits the wait."""
-    # Maintenance set by an operator stops the time-out of the state, and deadlines.
-    running = not (node["maintenance"] and node["fault"] is None)
-    begin, option = node["provision_updated_at"], activity.timeout
-    if running and begin is not None and option is not None and settings[option] > 0:
-        last = max(begin, node["wake_at"] or begin)
-        yield last + datetime.timedelta(seconds=settings[option]), option
-    deadline = _deadline(step, settings) if running else None
-    if deadline is not None:
-        yield deadline, _STEP_LIMIT
-    polled = (node["driver_internal_info"] or {}).get(_POLLED)
-    if polled and settings[_POLL_LIMIT] > 0:
-        first = datetime.datetime.fromisoformat(polled).replace(tzinfo=None)
-        yield first + datetime.timedelta(seconds=settings[_POLL_LIMIT]), _POLL_LIMIT
-
-
-def _deadline(step: RunStep | None, settings: Group) -> datetime.datetime | None:
-    """Return the deadline of a waiting step; None without one."""
-    if step is None or step["state"] != "waiting" or step["step"] in step_times.BY_REQUEST:
-        return None
-    seconds = config.priorities(settings[_STEP_LIMIT]).get(f"{step['interface']}.{step['step']}")
-    begun = step["started_at"]
-    if seconds is None or begun is None:
-        return None
-    return begun + datetime.timedelta(seconds=int(seconds))

@@ -342,7 +342,7 @@ def test_lost_run_leaves_last_error_as_the_text() -> None:
 
 def wait_of(**values: Any) -> waiting.NodeWait:
     row = node(provision_state="clean wait", clean_step=ERASE, **values)
-    found = waiting.of(row, ago(12), SETTINGS)
+    found = rules.wait_of(row, ago(12), SETTINGS)
     assert found is not None
     return found
 
@@ -377,7 +377,7 @@ SLEEP = {"interface": "deploy", "step": "wait"}
 )
 def test_wait_names_its_end(values: dict[str, Any], what: str) -> None:
     row = node(**{"provision_state": "clean wait", "clean_step": ERASE, **values})
-    found = waiting.of(row, ago(12), SETTINGS)
+    found = rules.wait_of(row, ago(12), SETTINGS)
     assert found is not None
     assert found.what == what
 
@@ -415,7 +415,7 @@ def test_limit_of_polls_counts_if_it_is_earlier() -> None:
         wake_at=ago(-1),
         driver_internal_info={"polled_since": ago(10).isoformat()},
     )
-    found = waiting.of(row, ago(12), {**SETTINGS, "poll_timeout": 660})
+    found = rules.wait_of(row, ago(12), {**SETTINGS, "poll_timeout": 660})
     assert found is not None
     assert (found.given_up_at, found.limit) == (ago(-1), "[conductor]poll_timeout")
 

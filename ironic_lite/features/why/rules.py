@@ -14,10 +14,19 @@ from typing import Any, NamedTuple
 import orjson
 
 from ironic_lite import errors
-from ironic_lite.core import log_lines
+from ironic_lite.core import config, log_lines
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.core.options import Group
-from ironic_lite.domain import activities, failures, fields, node_locks, states, steps, waiting
+from ironic_lite.domain import (
+    activities,
+    failures,
+    fields,
+    node_locks,
+    states,
+    step_times,
+    steps,
+    waiting,
+)
 from ironic_lite.domain.erasure_records import DataState
 from ironic_lite.domain.failures import NodeFailure, VerbOffer, shortened
 from ironic_lite.domain.fields import DeployInterfaces
@@ -46,6 +55,8 @@ _LONGEST_TEXTS = (2000, 600, 200, 60)
 """Limits of characters of a text; a document that is too large is cut by the next one."""
 _WHOLE = frozenset({"says", "do", "href"})
 """Keys of texts that are never cut."""
+_POLLED = "polled_since"
+_POLL_LIMIT = "poll_timeout"
 _SENTENCE, _NAME = 400, 100
 """Limits of characters of a text in a sentence, and of a name."""
 _ENDED_BY_SERVICE = "power failure"
@@ -142,12 +153,86 @@ class Facts:
     @functools.cached_property
     def wait(self) -> waiting.NodeWait | None:
         """The wait of the node; None in other states."""
-        return waiting.of(self.node, self.since, self.settings, self.step)
+        return wait_of(self.node, self.since, self.settings, self.step)
 
     @functools.cached_property
     def failure(self) -> NodeFailure | None:
         """The failure that the node stands in."""
         return failures.failure_of(self.node, self.run, self.step, self.operation, self.earlier)
+
+
+def wait_of(
+    node: JsonView,
+    since: datetime.datetime | None,
+    settings: Group,
+    step: RunStep | None = None,
+) -> waiting.NodeWait | None:
+    """Return the wait of a node; None in states that do not wait.
+
+    :param node: with ``waiting.COLUMNS``.
+    :param since: the begin of the step under way, or of the run.
+    :param settings: the options of ``[conductor]``.
+    :param step: the step under way.
+    """
+    state = State(node["provision_state"])
+    if states.kind(state) is Kind.HELD:
+        return waiting.NodeWait(waiting.OPERATOR, since, None, None, None, None)
+    if states.kind(state) is Kind.FAIL and node["wake_at"] is not None:
+        return waiting.NodeWait(
+            waiting.RETRY, node["provision_updated_at"], None, node["wake_at"], None, None
+        )
+    activity = activities.waiting(state)
+    if activity is None:
+        return None
+    what = waiting.waited_for(node, activity)
+    sign = waiting.heard_at(node) if what is waiting.AGENT else None
+    if what is waiting.MACHINE and node["provision_updated_at"] != since:
+        sign = node["provision_updated_at"]
+    given_up_at, limit = _end_of_wait(node, activity, settings, step)
+    return waiting.NodeWait(what, since, sign, node["wake_at"], given_up_at, limit)
+
+
+def _end_of_wait(
+    node: JsonView, activity: activities.Activity, settings: Group, step: RunStep | None
+) -> tuple[datetime.datetime | None, str | None]:
+    """Return the time of the first limit that ends the wait, and its option."""
+    found = sorted(_limits(node, activity, settings, step))
+    if not found:
+        return None, None
+    at, name = found[0]
+    return at, f"[conductor]{name}"
+
+
+def _limits(
+    node: JsonView, activity: activities.Activity, settings: Group, step: RunStep | None
+) -> Iterator[tuple[datetime.datetime, str]]:
+    """Yield the end by each option that limits the wait."""
+    # Maintenance set by an operator stops the time-out of the state, and deadlines.
+    running = not (node["maintenance"] and node["fault"] is None)
+    begin, option = node["provision_updated_at"], activity.timeout
+    if running and begin is not None and option is not None and settings[option] > 0:
+        last = max(begin, node["wake_at"] or begin)
+        yield last + datetime.timedelta(seconds=settings[option]), option
+    deadline = _deadline(step, settings) if running else None
+    if deadline is not None:
+        yield deadline, waiting.STEP_LIMIT
+    polled = (node["driver_internal_info"] or {}).get(_POLLED)
+    if polled and settings[_POLL_LIMIT] > 0:
+        first = datetime.datetime.fromisoformat(polled).replace(tzinfo=None)
+        yield first + datetime.timedelta(seconds=settings[_POLL_LIMIT]), _POLL_LIMIT
+
+
+def _deadline(step: RunStep | None, settings: Group) -> datetime.datetime | None:
+    """Return the deadline of a waiting step; None without one."""
+    if step is None or step["state"] != "waiting" or step["step"] in step_times.BY_REQUEST:
+        return None
+    seconds = config.priorities(settings[waiting.STEP_LIMIT]).get(
+        f"{step['interface']}.{step['step']}"
+    )
+    begun = step["started_at"]
+    if seconds is None or begun is None:
+        return None
+    return begun + datetime.timedelta(seconds=int(seconds))
 
 
 def document(facts: Facts) -> Json:
