@@ -306,42 +306,24 @@ SCHEMAS: dict[str, Json] = {
         after={"anyOf": [_ORDINAL, {"type": "null"}]},
         reason={"type": ["string", "null"], "maxLength": 255},
     ),
-    "hold": {
-        "type": "object",
-        "properties": {
-            "kind": KIND,
-            "reason": _REASON,
-            "until": {"type": ["string", "null"], "maxLength": 40},
-            "blocks": {
-                "type": ["array", "null"],
-                "items": {"enum": [str(block) for block in holds.Block]},
-                "maxItems": len(holds.Block),
-            },
+    "hold": closed(
+        ("kind", "reason"),
+        kind=KIND,
+        reason=_REASON,
+        until={"type": ["string", "null"], "maxLength": 40},
+        blocks={
+            "type": ["array", "null"],
+            "items": {"enum": [str(block) for block in holds.Block]},
+            "maxItems": len(holds.Block),
         },
-        "required": ["kind", "reason"],
-        "additionalProperties": False,
-    },
-    "holds": {
-        "type": "object",
-        "properties": _MANY_HOLDS,
-        "required": ["kind", "reason"],
-        "additionalProperties": False,
-    },
-    "holds_end": {
-        "type": "object",
-        "properties": {**_MANY_HOLDS, "unread": {"type": "boolean"}},
-        "required": ["kind", "reason"],
-        "additionalProperties": False,
-    },
-    "data_state": {
-        "type": "object",
-        "properties": {
-            "data_state": {"enum": [str(state) for state in DataState]},
-            "reason": _REASON,
-        },
-        "required": ["data_state", "reason"],
-        "additionalProperties": False,
-    },
+    ),
+    "holds": closed(("kind", "reason"), **_MANY_HOLDS),
+    "holds_end": closed(("kind", "reason"), **_MANY_HOLDS, unread={"type": "boolean"}),
+    "data_state": closed(
+        ("data_state", "reason"),
+        data_state={"enum": [str(state) for state in DataState]},
+        reason=_REASON,
+    ),
     "configdrive": closed(
         **dict.fromkeys(("meta_data", "network_data", "vendor_data"), _OBJECT),
         user_data={"type": ["object", "array", "string", "null"]},
