@@ -10,12 +10,13 @@ import functools
 import re
 import reprlib
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, JsonView
+from ironic_lite.domain.raid import APPLY_ARGS
 from ironic_lite.domain.steps import Arg, Method, clean_step, deploy_step, service_step
 
 BIOS_ARGS: Mapping[str, Arg] = {
@@ -44,6 +45,25 @@ def bmc_step(
         deploy_step(priority=0, rerunnable=True, lasting=True, **about),
         clean_step(priority=0, requires_ramdisk=False, **about),
     )
+    return _marking(marks)
+
+
+def volumes_step(
+    *, requires_ramdisk: bool = False, abortable: bool = True, restarts: int | None = None
+) -> Callable[[Method], Method]:
+    """Mark ``apply_configuration`` of a RAID interface as a deploy and service step."""
+    about: Any = {
+        **{"argsinfo": APPLY_ARGS, "rerunnable": True, "restarts": restarts},
+        "destroys": ("data", "volumes"),
+    }
+    marks = (
+        service_step(requires_ramdisk=requires_ramdisk, **about),
+        deploy_step(priority=0, abortable=abortable, lasting=True, **about),
+    )
+    return _marking(marks)
+
+
+def _marking(marks: Sequence[Callable[[Method], Method]]) -> Callable[[Method], Method]:
     return lambda method: functools.reduce(lambda marked, mark: mark(marked), marks, method)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import activities, raid
-from ironic_lite.drivers import base
+from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.agent import steps
 
 # Check of a configuration for the agent's software RAID. Pure.
@@ -116,17 +116,7 @@ class AgentRAID(steps.InBand, base.RAID):
 
     # -- steps -------------------------------------------------------------------------------
 
-    @base.deploy_step(
-        priority=0,
-        argsinfo=raid.APPLY_ARGS,
-        rerunnable=True,
-        destroys=("data", "volumes"),
-        restarts=0,
-        lasting=True,
-    )
-    @base.service_step(
-        argsinfo=raid.APPLY_ARGS, rerunnable=True, destroys=("data", "volumes"), restarts=0
-    )
+    @arguments.volumes_step(requires_ramdisk=True, restarts=0)
     def apply_configuration(
         self,
         task: base.Task,

@@ -579,21 +579,7 @@ class FakeRAID(behaviour.Staged, base.RAID):
         """Remove all volumes."""
         self.show_raid(task, [])
 
-    @base.deploy_step(
-        priority=0,
-        argsinfo=raid.APPLY_ARGS,
-        rerunnable=True,
-        destroys=("data", "volumes"),
-        restarts=0,
-        lasting=True,
-    )
-    @base.service_step(
-        argsinfo=raid.APPLY_ARGS,
-        requires_ramdisk=False,
-        rerunnable=True,
-        destroys=("data", "volumes"),
-        restarts=0,
-    )
+    @arguments.volumes_step(restarts=0)
     def apply_configuration(
         self,
         task: base.Task,

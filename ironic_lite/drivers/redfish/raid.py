@@ -18,7 +18,7 @@ from ironic_lite import errors
 from ironic_lite.core import clock, config
 from ironic_lite.core.json_types import Json, JsonView, restored
 from ironic_lite.domain import raid
-from ironic_lite.drivers import base
+from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.redfish import disk_selection, hardware, storage
 from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, quirks, resources, transport
 from ironic_lite.drivers.redfish.bmc import library as sushy
@@ -430,20 +430,7 @@ class RedfishRAID(hardware.RedfishInterface, base.RAID):
         wanted = raid.wanted(asked, create_root_volume, create_nonroot_volumes)
         return self._build_volumes(task, _disks_with_paths(root, asked, wanted), delete_existing)
 
-    @base.deploy_step(
-        priority=0,
-        abortable=False,
-        argsinfo=raid.APPLY_ARGS,
-        rerunnable=True,
-        destroys=("data", "volumes"),
-        lasting=True,
-    )
-    @base.service_step(
-        argsinfo=raid.APPLY_ARGS,
-        requires_ramdisk=False,
-        rerunnable=True,
-        destroys=("data", "volumes"),
-    )
+    @arguments.volumes_step(abortable=False)
     def apply_configuration(
         self,
         task: base.Task,
