@@ -49,7 +49,7 @@ def test_feature_that_is_named_twice_is_on_once() -> None:
 _MORE = {
     "doctor": {"certificates", "servers"},
     "move_in": {
-        *("comparison", "differences", "files", "tables"),
+        *("comparison", "defaults", "differences", "files", "tables"),
         *("source", "names", "checks", "report", "imports", "exports", "reversal"),
     },
 }

@@ -19,6 +19,7 @@ from ironic_lite.cmd import status
 from ironic_lite.core import config, options
 from ironic_lite.core.options import OptionVerdict as Verdict
 from ironic_lite.core.options import ironic
+from ironic_lite.features.move_in.defaults import DEFAULTS
 from tests.support import driver_packages
 
 pytestmark = pytest.mark.feature("move_in")
@@ -85,7 +86,7 @@ def test_each_default_that_differs_is_in_the_table() -> None:
         shown = ",".join(map(str, listed))
         if found and shown.lower() != theirs.lower():
             differing.add((group, name))
-    assert {key for key in differing if key[1] not in same} == options.DEFAULTS.keys()
+    assert {key for key in differing if key[1] not in same} == DEFAULTS.keys()
 
 
 # -- verdicts --------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ def test_command_shows_defaults_that_the_files_leave_out(
     code, rows = check(capsys, path, "--defaults")
     defaults = {(row["group"], row["name"]): row for row in rows if row["verdict"] == "default"}
     assert code == 0
-    assert defaults.keys() == options.DEFAULTS.keys() - {("api", "host_ip")}
+    assert defaults.keys() == DEFAULTS.keys() - {("api", "host_ip")}
     row = defaults["DEFAULT", "auth_strategy"]
     assert (row["value"], row["text"]) == (
         "keystone",

@@ -35,7 +35,6 @@ from ironic_lite.core.options.drivers import (
     RedfishOptions,
 )
 from ironic_lite.core.options.ironic import (
-    DEFAULTS,
     HARDWARE_TYPE,
     LIBRARIES,
     LIBRARY_DEFAULTS,

@@ -25,6 +25,7 @@ from ironic_lite.core.config import Assigned, Judgement
 from ironic_lite.core.json_types import Json
 from ironic_lite.core.options import OptionVerdict
 from ironic_lite.drivers import registry
+from ironic_lite.features.move_in.defaults import DEFAULTS
 
 ABOUT = (
     "show what becomes of each line of Ironic's configuration: options, policy files, password "
@@ -284,7 +285,7 @@ def _option_row(one: Judgement) -> LineVerdict:
 
 def _default_rows(given: Collection[tuple[str, str]]) -> Iterator[LineVerdict]:
     """Yield the options that files leave out, and whose default differs from Ironic's."""
-    for (group, name), theirs in options.DEFAULTS.items():
+    for (group, name), theirs in DEFAULTS.items():
         found = config.option_named((group, name))
         if (group, name) not in given and found is not None:
             ours = found[1].default
