@@ -14,22 +14,22 @@ from types import ModuleType
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = {
-    "ironic_lite.api": (13_570, 59),
-    "ironic_lite.checks": (1_315, 8),
+    "ironic_lite.api": (13_255, 59),
+    "ironic_lite.checks": (470, 5),
     "ironic_lite.cmd": (1_970, 10),
-    "ironic_lite.conductor": (9_315, 54),
-    "ironic_lite.core": (5_010, 25),
-    "ironic_lite.db": (5_875, 36),
-    "ironic_lite.domain": (6_120, 35),
-    "ironic_lite.drivers": (14_695, 67),
+    "ironic_lite.conductor": (9_280, 54),
+    "ironic_lite.core": (4_945, 25),
+    "ironic_lite.db": (5_715, 36),
+    "ironic_lite.domain": (5_980, 35),
+    "ironic_lite.drivers": (14_670, 67),
     "ironic_lite.errors": (425, 1),
-    "ironic_lite.features": (10_555, 55),
+    "ironic_lite.features": (11_950, 61),
     "ironic_lite.feed": (385, 1),
-    "ironic_lite.images": (2_185, 11),
+    "ironic_lite.images": (2_180, 11),
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 74_350, "tokens": 652_600, "files": 381, "small": 66, "single": 63}
+ALL = {"lines": 74_160, "tokens": 652_100, "files": 384, "small": 70, "single": 66}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

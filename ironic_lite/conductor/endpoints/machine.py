@@ -477,7 +477,7 @@ def _shown_vendor_routes(routes: dict[str, PassthruRoute]) -> Json:
 # Endpoints for the doctor, a feature.
 
 
-class Doctor(Protocol):
+class ConductorChecks(Protocol):
     """The checks of a conductor and of its nodes."""
 
     def examine(self, context: Context) -> list[Json]:
@@ -491,7 +491,7 @@ class ExaminationEndpoints:
     """Endpoints that ask the doctor, which adds itself where its feature is on."""
 
     tasks: TaskRunner
-    doctor: Doctor | None = None
+    doctor: ConductorChecks | None = None
 
     def examine(self, context: Context) -> list[Json]:
         """Return the findings about this conductor."""
@@ -501,7 +501,7 @@ class ExaminationEndpoints:
         """Return the findings about a node and the way to its BMC."""
         return self._present().examine_node(context, node_uuid=node_uuid)
 
-    def _present(self) -> Doctor:
+    def _present(self) -> ConductorChecks:
         if self.doctor is None:
             host = self.tasks.runtime.host
             text = (

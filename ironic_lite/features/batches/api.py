@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -30,8 +29,7 @@ from ironic_lite.core.options import Configuration
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, nodes
 from ironic_lite.db.queries import holds as hold_rows
-from ironic_lite.domain import fields, history, holds, retries, step_lists, verbs
-from ironic_lite.domain.fields import Field, Type
+from ironic_lite.domain import history, holds, retries, step_lists, verbs
 from ironic_lite.domain.holds import Hold
 from ironic_lite.domain.verb_refusals import VerbRequest
 from ironic_lite.features.batches import rows, rules
@@ -495,48 +493,8 @@ def _read_results(value: str, path: str) -> list[str]:
     )
 
 
-def _read_number(value: str, path: str) -> int:
-    """Read a number from 0."""
-    if not re.fullmatch(r"[0-9]{1,9}", value):
-        raise errors.InvalidParameter(path=path, reason=f"{value[:32]!r} is not a number from 0")
-    return int(value)
-
-
-_SHOWN: tuple[Field, ...] = fields.shown(
-    Field("uuid"),
-    Field("name"),
-    Field("state"),
-    Field("wave", type=Type.INTEGER),
-    fields.computed("waves", 1, Type.LIST),
-    fields.computed("counts", 1, Type.OBJECT),
-    fields.computed("failures_left", 1, Type.INTEGER),
-    Field("max_failures", type=Type.INTEGER),
-    fields.computed("concurrency", 1, Type.INTEGER),
-    fields.computed("on_failures", 1, Type.STRING),
-    fields.computed("between_waves", 1, Type.STRING),
-    Field("request", type=Type.OBJECT, asked=True),
-    fields.computed("eta", 1, Type.STRING),
-    Field("requester"),
-    Field("project"),
-    Field("paused_by"),
-    fields.moment("created_at"),
-    fields.moment("updated_at"),
-    fields.moment("ended_at"),
-)
-_SHOWN_NODE: tuple[Field, ...] = fields.shown(
-    Field("uuid"),
-    Field("name"),
-    Field("wave", type=Type.INTEGER),
-    Field("result"),
-    Field("was"),
-    Field("run"),
-    Field("tries", type=Type.INTEGER),
-    Field("error", type=Type.OBJECT),
-    fields.moment("started_at"),
-    fields.moment("ended_at"),
-)
 BATCHES = queries.RESOURCES["BATCHES"] = queries.Resource(
-    _SHOWN,
+    rules.FIELDS,
     (
         queries.Filter("state", 1, _read_states),
         queries.Filter("project", 1, queries.read_text),
@@ -548,8 +506,8 @@ BATCHES = queries.RESOURCES["BATCHES"] = queries.Resource(
     direction="desc",
 )
 BATCHES_NODES = queries.RESOURCES["BATCHES_NODES"] = queries.Resource(
-    _SHOWN_NODE,
-    (queries.Filter("result", 1, _read_results), queries.Filter("wave", 1, _read_number)),
+    rules.NODE_FIELDS,
+    (queries.Filter("result", 1, _read_results), queries.Filter("wave", 1, rules.read_number)),
     fields_since=1,
     detail_since=None,
 )

@@ -19,7 +19,8 @@ from ironic_lite import errors
 from ironic_lite.core import clock, masking
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import vocabulary
+from ironic_lite.domain import fields, vocabulary
+from ironic_lite.domain.fields import Field, Type
 
 MOST_NODES = 10_000
 MOST_OPEN = 100
@@ -605,3 +606,45 @@ def filter_text(name: str, value: object) -> str:
         reason = f"{value!r:.32} is not a text or a boolean"
         raise errors.InvalidParameter(path=f"nodes/{name}", reason=reason)
     return value
+
+
+FIELDS: tuple[Field, ...] = fields.shown(
+    Field("uuid"),
+    Field("name"),
+    Field("state"),
+    Field("wave", type=Type.INTEGER),
+    fields.computed("waves", 1, Type.LIST),
+    fields.computed("counts", 1, Type.OBJECT),
+    fields.computed("failures_left", 1, Type.INTEGER),
+    Field("max_failures", type=Type.INTEGER),
+    fields.computed("concurrency", 1, Type.INTEGER),
+    fields.computed("on_failures", 1, Type.STRING),
+    fields.computed("between_waves", 1, Type.STRING),
+    Field("request", type=Type.OBJECT, asked=True),
+    fields.computed("eta", 1, Type.STRING),
+    Field("requester"),
+    Field("project"),
+    Field("paused_by"),
+    fields.moment("created_at"),
+    fields.moment("updated_at"),
+    fields.moment("ended_at"),
+)
+NODE_FIELDS: tuple[Field, ...] = fields.shown(
+    Field("uuid"),
+    Field("name"),
+    Field("wave", type=Type.INTEGER),
+    Field("result"),
+    Field("was"),
+    Field("run"),
+    Field("tries", type=Type.INTEGER),
+    Field("error", type=Type.OBJECT),
+    fields.moment("started_at"),
+    fields.moment("ended_at"),
+)
+
+
+def read_number(value: str, path: str) -> int:
+    """Read a number from 0."""
+    if not re.fullmatch(r"[0-9]{1,9}", value):
+        raise errors.InvalidParameter(path=path, reason=f"{value[:32]!r} is not a number from 0")
+    return int(value)

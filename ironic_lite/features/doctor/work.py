@@ -507,7 +507,7 @@ _REPLY_SECONDS = 1.0
 """Time that is kept for the reply, if the caller waits shorter than usual."""
 
 
-class Examinations(FeatureWork):
+class DoctorWork(FeatureWork):
     """Runs the checks on threads of their own, so that an answer comes in time if one hangs."""
 
     def __init__(self, service: ConductorService) -> None:
@@ -544,4 +544,4 @@ class Examinations(FeatureWork):
         return [{**found.as_json()} for found in self._examiner.examine(lines, limit)]
 
 
-extend = Examinations
+extend = DoctorWork
