@@ -50,6 +50,8 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(connection, "REFUSED_SECONDS", 0.0)
     monkeypatch.setattr(bmc_bases, "RESET_PAUSE", 0.01)
     monkeypatch.setattr(power, "SILENCE_SECONDS", 0.01)
+    monkeypatch.setattr(power, "FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(power.RedfishPower, "first_pause", 0.1)
     config.CONF.set_override("power_state_change_timeout", 2, group="conductor")
     yield
     config.CONF.clear_override("power_state_change_timeout", group="conductor")
