@@ -209,7 +209,8 @@ def failure_of(
 ) -> NodeFailure | None:
     """Return the failure that a node stands in, None without one.
 
-    :param node: with provision_state, last_error, provision_updated_at, driver_internal_info.
+    :param node: with provision_state, last_error, provision_updated_at, driver_internal_info,
+        agent_heard_at.
     :param run: the newest run of the node.
     :param step: the step at which the run ended.
     :param operation: the event of the operation that set ``last_error``.

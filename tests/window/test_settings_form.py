@@ -188,22 +188,22 @@ def test_what_is_typed_stays_while_another_user_changes_the_node(
 def test_what_is_typed_stays_when_the_tab_is_left(
     page: sync_api.Page, live: service.Service
 ) -> None:
-    for name in ("set-8", "set-9"):
+    for name in ("set-10", "set-11"):
         live.create(name)
-    page.goto(to(live, "/v1/nodes/set-8?~tab=settings"))
-    form = page.get_by_role("form", name="Settings of set-8")
+    page.goto(to(live, "/v1/nodes/set-10?~tab=settings"))
+    form = page.get_by_role("form", name="Settings of set-10")
     form.get_by_label("Owner").fill("mine")
     page.get_by_role("link", name="Overview").click()
-    page.get_by_text("Changes of set-8 are not saved.").first.wait_for()
-    page.goto(to(live, "/v1/nodes/set-9?~tab=settings"))
-    other = page.get_by_role("form", name="Settings of set-9")
+    page.get_by_text("Changes of set-10 are not saved.").first.wait_for()
+    page.goto(to(live, "/v1/nodes/set-11?~tab=settings"))
+    other = page.get_by_role("form", name="Settings of set-11")
     expect(other.get_by_label("Owner")).to_have_value("")
     page.get_by_role("link", name="Show", exact=True).click()
     expect(form.get_by_label("Owner")).to_have_value("mine")
     form.get_by_role("button", name="Review 1 change").click()
     form.get_by_role("button", name="Save").click()
     form.get_by_role("button", name="Review 0 changes").wait_for()
-    assert live.get("/v1/nodes/set-8")["owner"] == "mine"
+    assert live.get("/v1/nodes/set-10")["owner"] == "mine"
     page.get_by_role("link", name="Overview").click()
     page.get_by_role("navigation", name="Parts of the node").get_by_text("Settings").click()
     expect(form.get_by_label("Owner")).to_have_value("mine")

@@ -250,7 +250,8 @@ def cause_document(
 def _of_failure(node: Json) -> Json:
     """Return what the failure of one of its nodes says about a cause."""
     run = node["run"]
-    failure = failures.failure_of({**node, "driver_internal_info": None}, run, None)
+    unread = dict.fromkeys(("driver_internal_info", "agent_heard_at"))
+    failure = failures.failure_of({**node, **unread}, run, None)
     if failure is None:  # it has left its state meanwhile
         return {}
     state = State(node["provision_state"])
