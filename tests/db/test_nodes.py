@@ -26,6 +26,31 @@ def edit(database: Database, node: str, generation: int, **values: Any) -> None:
     database.write(lambda conn: nodes.edit(conn, node, values, generation=generation))
 
 
+@pytest.mark.parametrize("state", ["available", "clean wait", "inspect wait"])
+def test_heartbeat_of_a_pinned_agent_is_one_statement_that_leaves_the_generation(
+    database: Database, state: str
+) -> None:
+    node = add_node(database, provision_state=state, provision_updated_at=NOON)
+    edit(database, node, 0, agent_pin="p" * 64, agent_pin_generation=1)
+
+    def recorded(pin: str = "p" * 64) -> bool:
+        return database.write(lambda conn: nodes.record_heartbeat(conn, node, pin=pin))
+
+    assert not recorded("q" * 64)
+    assert get_node(database, node)["agent_heard_at"] is None
+    with count_statements(database) as sent:
+        assert recorded()
+    assert len(sent) == 1, sent
+    row = get_node(database, node)
+    assert row["generation"] == 1
+    assert row["agent_heard_at"] > NOON
+    postponed = row["provision_updated_at"] == row["agent_heard_at"]
+    assert postponed is (state == "clean wait")
+    edit(database, node, 1, description="rack")
+    assert not recorded()
+    assert get_node(database, node)["agent_heard_at"] == row["agent_heard_at"]
+
+
 # -- reading ---------------------------------------------------------------------------------
 
 
