@@ -18,6 +18,8 @@ RECORDINGS ?=
 BUSY ?= 8
 STALL ?= 4
 RUN ?= $(MAKE) test
+# Minutes in which `make move-in` observes.
+MINUTES ?= 5
 # Machines of `make site`, the file or name of its scenario, and its database.
 NODES ?=
 SCENARIO ?= default
@@ -111,8 +113,8 @@ compare: $(STAMP) ## send the same requests to Ironic in the virtual environment
 way-back: $(STAMP) ## import Ironic IMPORTS=30 times, send random requests, export, import again, compare
 	EXPORT_EXAMPLES=$(IMPORTS) $(VENV)/bin/pytest --stuck-after 0 tests/db/test_export_ironic.py -k random $(ARGS)
 
-move-in: $(STAMP) ## move from Ironic of several releases and back; ARGS=--record renews the dumps of the tests, --models reads tables
-	$(VENV)/bin/python -W ignore -m tests.move_in $(ARGS)
+move-in: $(STAMP) ## move from Ironic of several releases and back; MINUTES=30 observes longer, ARGS=--record renews dumps
+	$(VENV)/bin/python -W ignore -m tests.move_in --minutes $(MINUTES) $(ARGS)
 
 $(VENV)-tempest/.installed: $(STAMP)
 	$(VENV)/bin/python -m venv $(VENV)-tempest

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
+import signal
 import subprocess
 
 import bcrypt
@@ -17,6 +19,11 @@ class Emulator(emulator.Emulator):
     """The emulator at a port that no other test takes while its program starts."""
 
     port: int = dataclasses.field(default_factory=free_port)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to its program."""
+        assert self.pid is not None
+        os.kill(self.pid, number)
 
 
 def users(folder: pathlib.Path, **passwords: str) -> pathlib.Path:

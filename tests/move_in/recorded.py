@@ -9,7 +9,7 @@ import itertools
 import json
 import pathlib
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -86,6 +86,83 @@ def add_fleet(engine: sa.Engine, nodes: int) -> None:
             ("node_inventory", _each(nodes, 1, {"version": "1.0"}, _inventory)),
         ):
             _insert(conn, tables[table], rows)
+
+
+def multiply(engine: sa.Engine, nodes: int) -> None:
+    """Add nodes to a database, each a copy of one that is there, with all that belongs to it.
+
+    The copies are named ``m0``, ``m1`` and so on, are off, and have the driver of the first node.
+    """
+    metadata = sa.MetaData()
+    metadata.reflect(engine)
+    known = metadata.tables["nodes"]
+    serial = itertools.count(5_000_000)
+    with engine.begin() as conn:
+        kinds = [dict(row) for row in conn.execute(sa.select(known).order_by("id")).mappings()]
+        driven = {key: kinds[0][key] for key in kinds[0] if key.endswith("_interface")}
+        driven |= {key: kinds[0][key] for key in ("driver", "driver_info")}
+        ids: dict[int, list[int]] = {kind["id"]: [] for kind in kinds}
+        for number in range(nodes):
+            kind = kinds[number % len(kinds)]
+            more = {**driven, "name": f"m{number}", "power_state": "power off"}
+            made = conn.execute(sa.insert(known), _copied(kind, next(serial), more))
+            ids[kind["id"]].append(_key(made))
+        groups: dict[tuple[int, int | None], int] = {}
+        for table in metadata.sorted_tables:
+            if "node_id" in table.c:
+                _multiply_rows(conn, table, ids, groups, serial)
+        held = metadata.tables["allocations"].c
+        mine = sa.select(held.id).where(held.node_id == known.c.id).limit(1).scalar_subquery()
+        used = known.c.allocation_id.is_not(None)
+        conn.execute(sa.update(known).where(used).values(allocation_id=mine))
+
+
+def _multiply_rows(
+    conn: sa.Connection,
+    table: sa.Table,
+    ids: Mapping[int, list[int]],
+    groups: dict[tuple[int, int | None], int],
+    serial: Iterator[int],
+) -> None:
+    """Copy the rows of nodes to the copies of these nodes.
+
+    :param groups: copies of port groups, by the copy of their node and the group.
+    """
+    found = conn.execute(sa.select(table).where(table.c.node_id.in_(list(ids)))).mappings()
+    copies = []
+    for row in [dict(one) for one in found]:
+        for node in ids[row["node_id"]]:
+            more: Json = {"node_id": node}
+            if "portgroup_id" in row:
+                more["portgroup_id"] = groups.get((node, row["portgroup_id"]))
+            copy = _copied(row, next(serial), more)
+            if table.name == "portgroups":
+                groups[node, row["id"]] = _key(conn.execute(sa.insert(table), copy))
+            else:
+                copies.append(copy)
+    _insert(conn, table, copies)
+
+
+def _key(made: sa.CursorResult[Any]) -> int:
+    return int((made.inserted_primary_key or (0,))[0])
+
+
+def _copied(row: Json, number: int, more: Json) -> Json:
+    """Return a row with own values in unique columns."""
+    own: Json = {key: value for key, value in row.items() if key != "id"}
+    if "uuid" in row:
+        own["uuid"] = uuid_of(number)
+        own |= {"name": f"{row['name']}-{number}"} if row.get("name") else {}
+    if row.get("address"):
+        own["address"] = ":".join(("52", "56", *(f"{number >> s & 255:02x}" for s in _SHIFTS)))
+    if row.get("instance_uuid"):
+        own["instance_uuid"] = uuid_of(10_000_000 + number)
+    if row.get("connector_id"):
+        own["connector_id"] = f"{row['connector_id']}:{number}"
+    return {**own, **more}
+
+
+_SHIFTS = (24, 16, 8, 0)
 
 
 def _row(conn: sa.Connection, table: sa.Table, **values: object) -> Json:

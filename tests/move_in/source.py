@@ -365,6 +365,12 @@ def _fill_by_sql(tables: Tables, bmcs: Mapping[str, tuple[str, Json]]) -> None:
     tables.update("nodes", "uuid", uuid_of(9), {"parent_node": uuid_of(8)})
 
 
+def driven(driver: str, info: Json) -> Json:
+    """Return the columns of a node that has a BMC."""
+    names = {f"{kind}_interface": name for kind, name in _INTERFACES[driver].items()}
+    return {"driver": driver, "driver_info": info, **names}
+
+
 def _change_node(tables: Tables, node: Planned, row: Json, bmc: tuple[str, Json] | None) -> None:
     used = node.number in USED
     ipmi = bmc is not None and bmc[0] == "ipmi"
@@ -377,9 +383,7 @@ def _change_node(tables: Tables, node: Planned, row: Json, bmc: tuple[str, Json]
         **node.columns,
     }
     if bmc is not None:
-        driver, info = bmc
-        names = {f"{kind}_interface": name for kind, name in _INTERFACES[driver].items()}
-        values |= {"driver": driver, "driver_info": info, **names}
+        values |= driven(*bmc)
     if used:
         values["instance_uuid"] = row["instance_uuid"] or uuid_of(900 + node.number)
         notes = {

@@ -24,6 +24,7 @@ import io
 import json
 import pathlib
 import shlex
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -168,6 +169,14 @@ class Rack:
     def address(self) -> str:
         """The value for driver_info/redfish_address."""
         return self._emulator.address
+
+    def hang(self) -> None:
+        """Let the BMCs take requests and not answer them."""
+        self._emulator.send(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """End `hang`."""
+        self._emulator.send(signal.SIGCONT)
 
 
 class _Listener(http.server.ThreadingHTTPServer):
