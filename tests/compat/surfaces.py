@@ -199,7 +199,8 @@ def _of_name(name: str, what: object) -> Facts:
     if not isinstance(what, type):
         yield f"{name}{_signature(what) if callable(what) else ''}"
         return
-    yield name if issubclass(what, Exception) else f"{name}{_signature(what)}"
+    # An enumeration is not called, and its signature is that of Python's version.
+    yield name if issubclass(what, Exception | enum.Enum) else f"{name}{_signature(what)}"
     for each in what.__mro__ if not issubclass(what, str | int | Exception | enum.Enum) else ():
         if each.__module__.startswith("ironic_lite."):
             for method, found in vars(each).items():
