@@ -179,7 +179,7 @@ STATE = _COUNTS.add_columns(
         if "generation" in table.c
     ),
 )
-"""Numbers that each change of a client or a conductor changes."""
+"""Numbers that each change of a client or a conductor changes, but for a recorded heartbeat."""
 
 
 def _counts(conn: Connection) -> dict[str, int]:

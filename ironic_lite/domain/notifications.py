@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json, RowView
-from ironic_lite.domain import fields, states
+from ironic_lite.domain import fields, states, waiting
 from ironic_lite.domain.fields import Field, Type
 from ironic_lite.domain.states import Kind, State
 
@@ -312,6 +312,8 @@ class Notification:
         :param traits: of the node, where ``about`` lacks them; None if unknown.
         """
         row = {"traits": traits, **self.about}
+        if row.get("agent_heard_at"):
+            row["driver_internal_info"] = waiting.shown_notes(row)
         known = fields.by_name(self.shape.table)
         data = {name: _shown_value(known[name], row.get(name)) for name in self.shape.names}
         return {

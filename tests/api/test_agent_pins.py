@@ -322,3 +322,43 @@ def test_time_of_an_old_agent_does_not_count_for_a_new_one() -> None:
     assert waiting.last_heartbeat({"agent_last_heartbeat": new.isoformat()}, old) == new
     assert waiting.last_heartbeat({"agent_last_heartbeat": old.isoformat()}, new) == new
     assert waiting.last_heartbeat({}, new) is None
+
+
+def test_recorded_heartbeat_sets_no_time_back(whole: InProcess) -> None:
+    """The clock of an API may lag behind a conductor's."""
+    node = node_in(whole, "clean wait", "management")
+    beat(whole, node)
+    ahead = clock.now() + datetime.timedelta(hours=1)
+    query = sa.update(models.nodes).values(provision_updated_at=ahead)
+    whole.database.write(lambda conn: conn.execute(query))
+    calls = len(whole.calls)
+    assert beat(whole, node).status == 202
+    assert whole.calls[calls:] == []
+    assert whole.rig.get(node)["provision_updated_at"] == ahead
+
+
+def test_heartbeat_by_name_is_the_conductors(whole: InProcess) -> None:
+    node = node_in(whole, "available", name="named")
+    for expected in ([node], ["named"]):
+        calls = len(whole.calls)
+        assert beat(whole, *expected).status == 202
+        assert whole.calls[calls:] == ["heartbeat"]
+    assert beat(whole, node).status == 202
+    assert whole.calls[calls:] == ["heartbeat"]
+
+
+def test_times_that_the_api_has_recorded_go_with_the_agent(whole: InProcess) -> None:
+    node = node_in(whole, "available")
+    for _ in range(2):
+        beat(whole, node)
+    assert whole.rig.get(node)["agent_heard_at"] is not None
+    forget_pin(whole, node)
+    beat(whole, node)  # of the conductor
+    assert whole.rig.get(node)["agent_heard_at"] is None
+    assert beat(whole, node).status == 202
+    assert whole.api.put(f"/v1/nodes/{node}/states/provision", {"target": "manage"}).status == 202
+    assert whole.api.put(f"/v1/nodes/{node}/states/power", {"target": "power off"}).status == 202
+    whole.rig.settled(node)
+    row = whole.rig.get(node)
+    assert "agent_url" not in row["driver_internal_info"]
+    assert (row["agent_pin"], row["agent_heard_at"]) == (None, None)

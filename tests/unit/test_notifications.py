@@ -461,6 +461,15 @@ def test_times_are_whole_seconds_of_utc() -> None:
     assert (data["created_at"], data["updated_at"]) == ("2030-01-02T03:04:05Z", None)
 
 
+def test_the_last_heartbeat_is_the_one_that_the_api_has_recorded() -> None:
+    notes = {"agent_last_heartbeat": "2030-01-02T03:04:05"}
+    later = datetime.datetime(2030, 1, 2, 4)
+    about = {**NODE, "driver_internal_info": notes, "agent_heard_at": later}
+    shape = next(one for one in notifications.SHAPES if "driver_internal_info" in one.names)
+    data = notice(shape, about).payload()["ironic_object.data"]
+    assert data["driver_internal_info"]["agent_last_heartbeat"] == later.isoformat()
+
+
 def test_an_empty_object_is_one_and_not_null() -> None:
     data = notice(notifications.NODE_CRUD).payload()["ironic_object.data"]
     assert (data["clean_step"], data["extra"], data["instance_info"]) == ({}, {}, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hmac
 import ipaddress
 import re
@@ -21,6 +22,7 @@ from ironic_lite.core import masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes, ports
+from ironic_lite.db.queries.resources import is_uuid
 from ironic_lite.domain import erasure_results, fast_track, states, vocabulary, waiting
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.rpc import contract
@@ -248,7 +250,7 @@ class Heartbeat(failed_attempts.Unauthenticated):
         agent_status: str | None = None,
         agent_status_message: str | None = None,
     ) -> None:
-        """Check a heartbeat and pass it to the node's conductor.
+        """Check a heartbeat, and record it or pass it to the node's conductor.
 
         The response is the same for a missing node, a node without a conductor and a wrong token.
         """
@@ -301,7 +303,8 @@ class Heartbeat(failed_attempts.Unauthenticated):
         """
         about = ("callback_url", "agent_token", "agent_verify_ca", "agent_version")
         pin = waiting.agent_pin(*(given[name] for name in about))
-        if self.service.database.write(lambda conn: nodes.record_heartbeat(conn, ident, pin=pin)):
+        record = functools.partial(nodes.record_heartbeat, uuid=ident, pin=pin)
+        if is_uuid(ident) and self.service.database.write(record):  # agents use UUIDs
             return
         try:
             row = node_lookup.fetch(self.service, request, ident, _NEEDED)

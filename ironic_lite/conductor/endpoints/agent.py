@@ -66,7 +66,8 @@ class AgentEndpoints:
             self.tasks.lock(context, node_uuid, patient=patient) as task,
         ):
             found = _answer_lookup(task)
-            task.transaction.save(release=True)
+            if found["fresh"]:
+                task.transaction.save(release=True)
             return found
 
     def continue_inspection(
@@ -156,7 +157,7 @@ def _may_run(state: State) -> bool:
 
 
 def _answer_lookup(task: Task) -> Json:
-    """Return the agent's token; the caller saves the node.
+    """Return the agent's token; the caller saves the node if it is new.
 
     :raises errors.NodeNotFound: no agent runs in this state.
     """

@@ -342,6 +342,7 @@ class Notes(RetryNotes):
         given = {"agent_version": version, "agent_verify_ca": verify_ca}
         known = {key: value for key, value in given.items() if value}
         self._put_notes(agent_url=url, agent_last_heartbeat=at, **known)
+        self._node.agent_heard_at = None
 
     def forget_agent(self, *, keep_token: bool = False) -> None:
         """Forget address, token and steps of the agent, because its ramdisk is gone.
@@ -350,6 +351,7 @@ class Notes(RetryNotes):
         """
         kept = keep_token and self._get_note("agent_secret_token_pregenerated")
         self._drop_notes(*_AGENT_KEYS, *_LISTS, *(() if kept else waiting.TOKEN_KEYS))
+        self._node.agent_pin = self._node.agent_heard_at = None
 
     def take_agent_steps(self, kind: StepKind, steps: StepsByInterface, *, at: str) -> None:
         """Store the agent's steps by interface, as long as its ramdisk runs.

@@ -62,7 +62,11 @@ _HEARTBEAT = prepared.Write(
         agent_heard_at=_HEARD_AT,
         provision_updated_at=sa.case(
             (
-                sa.or_(*(_NODE.provision_state == str(one) for one in states.POSTPONED)),
+                # Not back, where the clock of an API lags behind a conductor's.
+                sa.and_(
+                    sa.or_(*(_NODE.provision_state == str(one) for one in states.POSTPONED)),
+                    _NODE.provision_updated_at < _HEARD_AT,
+                ),
                 _HEARD_AT,
             ),
             else_=_NODE.provision_updated_at,

@@ -39,7 +39,8 @@ LOG = logging.getLogger(__name__)
 
 _LEFT_OUT = frozenset({"driver_notes", "agent_verify_ca", "agent_url"})
 _LOCK = frozenset({"lock_token", "lock_expires", "locked_at", "lock_note", "reservation"})
-_OURS = _LOCK | {"generation", "wake_at", "run_stop"}
+_PIN = frozenset({"agent_pin", "agent_pin_generation", "agent_heard_at"})
+_OURS = _LOCK | _PIN | {"generation", "wake_at", "run_stop"}
 _ERASING = (
     # key of driver_internal_info, option of [deploy]
     ("agent_erase_devices_iterations", "shred_random_overwrite_iterations"),

@@ -473,8 +473,8 @@ _AFTER: tuple[Check[NodeSubject], ...] = (
     ),
     Check(
         "agent",
-        "The times of the machine's last request for a boot file and of its last lookup, as far as "
-        "this conductor has served them since its start, and of the agent's last heartbeat; "
+        "The times of the machine's last request for a boot file, as far as this conductor has "
+        "served it since its start, of the lookup that got the token, and of the last heartbeat; "
         "``driver_info/agent_verify_ca``, which has no effect. DHCP is not examined.",
         find_agent,
         "Ask again.",

@@ -356,6 +356,7 @@ def test_the_partition_table_is_made_for_how_the_instance_boots(
 ) -> None:
     """The agent reads no capability of instance_info; without a word it goes by its ramdisk."""
     told = client.node_for_agent(FakeTask(node(**values)))
+    assert {"agent_pin", "agent_heard_at", "generation"}.isdisjoint(told)
     assert told["driver_internal_info"]["deploy_boot_mode"] == mode
 
 
