@@ -48,6 +48,8 @@ MEMORY = 192 * 1024 * 1024
 while they are parsed."""
 
 _FRESH_SECONDS = 1.0  # since the last answer, for requests that must not be lost
+_END_SECONDS = 1.0  # in which a connection that has ended fails
+_MOST_KEPT = 256  # unused connections of one `IdleConnections`
 _CLOSING_SECONDS = 0.5  # between two looks for unused connections
 _CHUNK = 64 * 1024
 _UNPACKED = 1024 * 1024  # bytes that one step of decompression may give
@@ -160,6 +162,10 @@ class _Budget:
             raise TimeoutError("the exchange took too long")
         silence = self.limits.silence
         return left if silence is None else min(left, silence)
+
+    def is_untouched(self, seconds: float) -> bool:
+        """Return whether a span began less than ``seconds`` ago, and no byte was received."""
+        return self._size_left == self.limits.size and time.monotonic() - self._begin < seconds
 
     def take(self, count: int) -> int:
         """Count received bytes.
@@ -339,8 +345,14 @@ _ENDED = (ConnectionError, ssl.SSLError, http.client.BadStatusLine)
 """Errors of a request to a server that has closed the connection, or lost it in a restart."""
 
 
+class _Unusable(Exception):
+    """A kept connection must not carry a request; nothing was sent."""
+
+
 class IdleConnections:
     """Connections between two exchanges; one thread at a time has each.
+
+    At most 256 are kept; one more closes the one that was unused longest.
 
     :param seconds: time after which an unused connection is closed.
     """
@@ -362,26 +374,41 @@ class IdleConnections:
     ) -> HttpAnswer:
         """Send a request over a kept connection, else over ``fresh``, and return the answer.
 
-        A GET on a connection that has ended is sent again. Another request is sent once. It uses a
-        kept connection only if that has answered within the last second, and has carried a second
-        exchange: some servers close each connection after an answer without announcing it.
+        A GET on a connection that fails at once is sent again. Another request is sent once. It
+        uses a kept connection only if that has answered within the last second, and has carried a
+        second exchange: some servers close each connection after an answer without announcing it.
 
         :param key: of the server; None keeps no connection.
         :param before: called once there is a connection, which may take long; if it raises,
             nothing is sent.
         :param memory: of the answer.
+        :raises http.client.RemoteDisconnected: the kept connection ended; the request may have
+            taken effect.
         :raises OSError, http.client.HTTPException: see `Connection.connect` and `content`.
         """
-        kept = None if key is None else self._take(key, reads=request.method == "GET")
+        kept = None if key is None else self._take(key)
         if kept is not None:
-            kept.budget.start_all(fresh.limits)
+            kept.limits = fresh.limits
             try:
                 return self._send(key, kept, request, before, memory)
-            except _ENDED:
-                if request.method != "GET":
+            except _Unusable:
+                again = True
+            except (*_ENDED, TimeoutError) as why:
+                # The system's own error has a number: the server does not acknowledge.
+                if isinstance(why, TimeoutError) and why.errno is None:
                     raise
+                again = request.method == "GET" and kept.budget.is_untouched(_END_SECONDS)
+            if not again:  # raised here, because errors of TLS in its context would mislead
+                words = "the connection ended before an answer"
+                raise http.client.RemoteDisconnected(words)
         fresh.connect()
         return self._send(key, fresh, request, before, memory)
+
+    def drop(self, key: Hashable) -> None:
+        """Close the unused connection of a key."""
+        found = self._take(key)
+        if found is not None:
+            found.close()
 
     def close(self) -> None:
         """Close the unused connections, because their process ends."""
@@ -402,29 +429,21 @@ class IdleConnections:
             opened.callback(connection.close)
             before()
             method, target, headers, sent = request
+            if connection.exchanges:
+                _prepare_kept(connection, reads=method == "GET")
             if key is None:
                 headers = {**headers, "Connection": "close"}
             with connection.exchange(method, target, headers, sent) as answer:
                 body = content(answer, memory.size, memory)
                 found = HttpAnswer(answer.status, answer.headers, body)
-            if key is not None and not answer.will_close and self._keep(key, connection):
+            ends = key is None or answer.will_close or _has_forbidden_body(found)
+            if not ends and self._keep(key, connection):
                 opened.pop_all()
         return found
 
-    def _take(self, key: Hashable, *, reads: bool) -> Connection | None:
+    def _take(self, key: Hashable) -> Connection | None:
         with self._guard:
-            found = self._kept.pop(key, None)
-        if found is None:
-            return None
-        arrival = select.poll()
-        arrival.register(found.sock, select.POLLIN)
-        # Bytes that no request has asked for are the end of the stream, or belong to no answer.
-        usable = not arrival.poll(0)
-        fresh = found.exchanges > 1 and time.monotonic() - found.used < _FRESH_SECONDS
-        if usable and (reads or fresh):
-            return found
-        found.close()
-        return None
+            return self._kept.pop(key, None)
 
     def _keep(self, key: Hashable, connection: Connection) -> bool:
         connection.exchanges += 1
@@ -440,6 +459,8 @@ class IdleConnections:
                     return False
                 self._closing = True
             self._kept[key] = connection
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.pop(next(iter(self._kept))).close()  # unused longest
         return True
 
     def _close_unused(self) -> None:
@@ -454,6 +475,33 @@ class IdleConnections:
                 closing = self._closing = bool(self._kept)
             for _, connection in over:
                 connection.close()
+
+
+def _prepare_kept(connection: Connection, *, reads: bool) -> None:
+    """Begin an exchange on a kept connection.
+
+    :raises _Unusable: it has ended, or is not fresh enough for a change.
+    """
+    sock, limits = connection.sock, connection.limits
+    arrival = select.poll()
+    arrival.register(sock, select.POLLIN)
+    # Bytes that no request has asked for are the end of the stream, or belong to no answer.
+    unasked = arrival.poll(0) or (isinstance(sock, ssl.SSLSocket) and sock.pending())
+    fresh = connection.exchanges > 1 and time.monotonic() - connection.used < _FRESH_SECONDS
+    if unasked or not (reads or fresh):
+        raise _Unusable
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # A server that vanished acknowledges nothing. One may be slow to take a large change.
+        wait = max(1, int(limits.connect * 1000)) if reads else 0
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, wait)
+    connection.budget.start_all(limits)
+
+
+def _has_forbidden_body(answer: HttpAnswer) -> bool:
+    """Return whether a body follows an answer that must not have one; http.client leaves it."""
+    told = answer.headers
+    length = told.get("Content-Length", "0").strip()
+    return answer.status in _WITHOUT_BODY and (length != "0" or "Transfer-Encoding" in told)
 
 
 def basic_login(user: str, password: str) -> str:

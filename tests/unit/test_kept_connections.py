@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import errno
+import http.client
 import pathlib
 import socket
 import ssl
@@ -25,13 +28,16 @@ class Server:
 
     :ivar requests: (number of the connection, method) of each request.
     :ivar most: answers on one connection, after which it is closed without a word.
-    :ivar unread: from this request on, it closes without an answer.
+    :ivar unread: from this request on, it closes without an answer, after ``seconds`` and
+        ``last_words``.
+    :ivar excess: sent after each answer.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[tuple[int, str]] = []
         self.most, self.unread, self.excess = 1000, 1000, b""
-        self.head = b""
+        self.status, self.head, self.body = b"200 OK", b"", b"{}"
+        self.seconds, self.last_words = 0.0, b""
         self.open: list[socket.socket] = []
         self.connections = 0
         self.tls = tls
@@ -62,9 +68,12 @@ class Server:
                     head += part
                 self.requests.append((number, head.split()[0].decode()))
                 if len(self.requests) >= self.unread:
+                    time.sleep(self.seconds)
+                    client.sendall(self.last_words)
                     return
-                answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + self.head + b"\r\n{}"
-                client.sendall(answer + self.excess)
+                length = f"Content-Length: {len(self.body)}\r\n".encode()
+                head = b"HTTP/1.1 " + self.status + b"\r\n" + length + self.head
+                client.sendall(head + b"\r\n" + self.body + self.excess)
 
     def close(self) -> None:
         """Accept no more, and end all connections."""
@@ -95,10 +104,11 @@ def ask(
     key: object = "bmc",
     tls: ssl.SSLContext | None = None,
     before: Callable[[], None] = lambda: None,
+    limits: bounded_http.Limits = LIMITS,
 ) -> bytes:
-    fresh = bounded_http.Connection("127.0.0.1", port, limits=LIMITS, tls=tls)
+    fresh = bounded_http.Connection("127.0.0.1", port, limits=limits, tls=tls)
     request = bounded_http.HttpRequest(method, "/", {})
-    with bounded_http.AnswerMemory(1000, 30) as memory:
+    with bounded_http.AnswerMemory(100_000, 30) as memory:
         answer = kept.exchange(key, fresh, request, before=before, memory=memory)
     return answer.content
 
@@ -293,3 +303,155 @@ def test_other_certificate_counts_for_new_connections_alone(
             with pytest.raises(ssl.SSLCertVerificationError):
                 ask(kept, server.port, method, tls=pinned)
         assert len(server.requests) == 3
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+def test_most_connections_are_bounded(
+    server: Server, kept: bounded_http.IdleConnections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_http, "_MOST_KEPT", 3)
+    for key in range(8):
+        ask(kept, server.port, key=key)
+    assert descriptors(server) == 3
+    ask(kept, server.port, key=5)
+    assert server.connections == 8  # those of the last three keys are left
+    ask(kept, server.port, key=4)
+    assert (server.connections, descriptors(server)) == (9, 3)
+
+
+def test_dropped_connection_is_closed(server: Server, kept: bounded_http.IdleConnections) -> None:
+    ask(kept, server.port, key="other")
+    ask(kept, server.port)
+    for _ in range(2):
+        kept.drop("bmc")
+        assert descriptors(server) == 1
+
+
+def test_later_limits_count_for_a_kept_connection(
+    server: Server, kept: bounded_http.IdleConnections
+) -> None:
+    ask(kept, server.port)
+    server.unread, server.seconds = 2, 30.0
+    begun = time.monotonic()
+    with pytest.raises(TimeoutError):
+        ask(kept, server.port, limits=dataclasses.replace(LIMITS, head=0.2))
+    assert time.monotonic() - begun < 20
+
+
+# -- ends that are noticed late -------------------------------------------------------------------
+
+
+def test_change_uses_no_connection_that_ended_while_it_waited(
+    server: Server, kept: bounded_http.IdleConnections
+) -> None:
+    for _ in range(2):
+        ask(kept, server.port)
+
+    def wait() -> None:
+        if server.connections == 1:
+            server.open[0].shutdown(socket.SHUT_WR)
+            ends(server, 1)
+
+    ask(kept, server.port, "POST", before=wait)
+    assert server.requests[-1] == (2, "POST")
+
+
+def test_change_uses_no_connection_that_grew_old_while_it_waited(
+    server: Server, kept: bounded_http.IdleConnections
+) -> None:
+    for _ in range(2):
+        ask(kept, server.port)
+    ask(kept, server.port, "POST", before=lambda: time.sleep(1.1))
+    assert server.requests[-1] == (2, "POST")
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(1.2, b""), (0.0, b"HTTP/1.1 2")])
+def test_get_that_may_have_been_worked_on_is_not_sent_again(
+    server: Server, kept: bounded_http.IdleConnections, seconds: float, words: bytes
+) -> None:
+    ask(kept, server.port)
+    server.unread, server.seconds, server.last_words = 2, seconds, words
+    with pytest.raises(ConnectionError):
+        ask(kept, server.port)
+    assert server.requests == [(1, "GET"), (1, "GET")]
+
+
+def test_server_that_acknowledges_nothing_is_noticed_after_the_time_to_connect(
+    server: Server, kept: bounded_http.IdleConnections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int] = []
+
+    def lose(sock: socket.socket, *_: object) -> None:
+        found.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    for method in ("GET", "POST"):
+        for _ in range(2):
+            ask(kept, server.port)
+        with monkeypatch.context() as patch:
+            patch.setattr("ironic_lite.core.bounded_http._Socket.recv_into", lose)
+            patch.setattr(bounded_http, "_END_SECONDS", 0.0)
+            with pytest.raises(http.client.RemoteDisconnected):
+                ask(kept, server.port, method)
+    assert found == [30_000, 0]
+
+
+# -- TLS, and answers that belong to no request ---------------------------------------------------
+
+
+@pytest.fixture
+def secure(tmp_path: pathlib.Path) -> Iterator[tuple[Server, ssl.SSLContext]]:
+    """A server with TLS, and the settings that trust it."""
+    certificate, key = redfish.certificate(tmp_path)
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.load_cert_chain(certificate, key)
+    with contextlib.closing(Server(own)) as server:
+        yield server, bounded_http.pinned_tls_context(certificate.read_text())
+
+
+def test_change_over_tls_does_not_take_a_stray_answer(
+    secure: tuple[Server, ssl.SSLContext], kept: bounded_http.IdleConnections
+) -> None:
+    server, tls = secure
+    server.body = b" " * 20_000
+    ask(kept, server.port, tls=tls)
+    server.excess = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray"
+    ask(kept, server.port, tls=tls)
+    server.body, server.excess = b"{}", b""
+    assert ask(kept, server.port, "POST", tls=tls) == b"{}"
+    assert server.requests[-1] == (2, "POST")
+
+
+@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+def test_answer_with_a_forbidden_body_ends_a_connection(
+    server: Server, kept: bounded_http.IdleConnections, status: bytes
+) -> None:
+    server.status = status
+    for _ in range(2):
+        ask(kept, server.port)
+    assert server.connections == 2
+    server.body = b""
+    for _ in range(2):
+        ask(kept, server.port)
+    assert server.connections == 3
+
+
+def test_change_lost_on_an_ended_tls_connection_is_a_hang_up(
+    secure: tuple[Server, ssl.SSLContext],
+    kept: bounded_http.IdleConnections,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, tls = secure
+    for _ in range(2):
+        ask(kept, server.port, tls=tls)
+
+    def end(*_: object) -> int:
+        raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "EOF occurred in violation of protocol")
+
+    monkeypatch.setattr("ironic_lite.core.bounded_http._TlsSocket.send", end)
+    with pytest.raises(http.client.RemoteDisconnected) as caught:
+        ask(kept, server.port, "POST", tls=tls)
+    assert caught.value.__context__ is None
+    assert descriptors(server) == 0

@@ -356,7 +356,8 @@ def _give_order(task: base.Task, action: Json, body: Json) -> None:
 
     def give(link: connection.Link) -> None:
         try:
-            link.wire.post(action["target"], data=body)
+            with link.wire.unkept():
+                link.wire.post(action["target"], data=body)
         except (sushy.exceptions.ConnectionError, OSError) as error:
             if not faults.is_answer_lost(error):
                 raise

@@ -678,8 +678,9 @@ def _reset_bmc(link: connection.Link) -> bool:
         best = next((reset for reset in _RESETS if reset in known), None)
         if best is not None:
             done = True
-            if not _restart_bmc(manager, sushy.ResetType(best)):
-                break
+            with link.wire.unkept():
+                if not _restart_bmc(manager, sushy.ResetType(best)):
+                    break
     if done:
         # The sessions of a BMC end with its restart.
         link.forget()

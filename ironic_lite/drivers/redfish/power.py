@@ -101,7 +101,8 @@ def find_root(task: base.Task) -> Iterator[Verdict]:
     with connection.LINKS.held(node, task.confirm_lock):
         wire = transport.Wire(node, connect_timeout=seconds, read_timeout=seconds)
         try:
-            root = wire.document(node.root_prefix)
+            with wire.unkept():
+                root = wire.document(node.root_prefix)
         except faults.expected() as why:
             raise faults.explain(why, node, connect=seconds, read=seconds).error from None
     version = root.get("RedfishVersion")

@@ -14,6 +14,7 @@ from ironic_lite.core import clock, config
 from ironic_lite.drivers import base, bmc_bases
 from ironic_lite.drivers.boot import medium
 from ironic_lite.drivers.redfish import idrac, virtual_media
+from ironic_lite.drivers.redfish.bmc import transport
 from tests.emulators import bmc
 from tests.emulators.bmc import dell, shapes
 from tests.support import bmc_tasks, fake_task
@@ -198,6 +199,27 @@ def test_an_idrac_that_goes_silent_before_it_answers_has_obeyed(
     assert start(task, step) is base.WAIT
     poll(task, step)
     assert sum(action in title for title in server.changes()) == 1
+
+
+def test_an_order_is_not_lost_on_a_kept_connection(
+    server: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bmc.Handler, "protocol_version", "HTTP/1.1")
+    known: list[int] = []
+
+    def note(handler: bmc.Handler) -> None:
+        known.append(handler.client_address[1])
+        handler.truth()
+
+    def hang_up_if_kept(handler: bmc.Handler) -> None:
+        kept = handler.client_address[1] in known
+        (bmc.hangs_up if kept else bmc.Handler.truth)(handler)
+
+    server.tricks.update({"POST *DeleteJobQueue": hang_up_if_kept, "*": note})
+    start(task_of(server), "clear_job_queue")
+    transport.KEPT.close()
+    assert server.idrac.cleared == ["JID_CLEARALL"]
+    assert len(known) > len(set(known))
 
 
 def test_a_known_good_state_is_a_reset_and_an_empty_queue(server: bmc.Machine) -> None:

@@ -11,6 +11,7 @@ from concurrent import futures
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from ironic_lite import errors
@@ -787,3 +788,38 @@ def test_read_lost_on_a_kept_connection_is_sent_again_at_once(liar: liars.Liar, 
     liar.tricks[READ] = liars.says_first(1, liars.hangs_up)
     assert POWER.get_power_state(task) == base.POWER_OFF
     assert (liar.logins, task.pauses) == (1, [])
+
+
+def test_reset_of_a_bmc_is_not_lost_on_a_kept_connection(liar: liars.Liar, ports: Any) -> None:
+    """Its missing answer means that the BMC obeyed, so the BMC must have read it."""
+    task = member(liar)
+    for _ in range(2):
+        POWER.get_power_state(task)
+
+    def hang_up_if_kept(handler: liars.Handler) -> None:
+        kept = handler.client_address[1] in {port for port, _ in ports}
+        (liars.hangs_up if kept else liars.Handler.truth)(handler)
+
+    liar.tricks[f"POST {liars.MANAGER}/Actions/Manager.Reset"] = hang_up_if_kept
+    management.RedfishManagement().restart_bmc(task)
+    assert liar.restarts == ["GracefulRestart"]
+
+
+def test_connections_that_nobody_can_use_are_closed(liar: liars.Liar, ports: Any) -> None:
+    def count() -> int:
+        port = int(liar.address.rpartition(":")[2])
+        found = psutil.Process().net_connections("tcp")
+        return sum(bool(one.raddr) and one.raddr[1] == port for one in found)
+
+    task = member(liar)
+    list(power.find_root(task))
+    assert count() == 0
+    POWER.get_power_state(task)
+    assert count() == 1
+    connection.LINKS.close(60)
+    assert count() == 0
+    POWER.get_power_state(task)
+    liar.tricks[READ] = liars.says(500)
+    with pytest.raises(errors.BmcBadAnswer):
+        POWER.get_power_state(task)
+    assert count() == 0

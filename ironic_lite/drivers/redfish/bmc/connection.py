@@ -335,6 +335,8 @@ class Link:
         if self._wire is not None and self._wire.has_token:
             session = None if ended else self._auth.session
             self._leftover = (self._wire, *session) if session else None
+        if self._wire is not None:
+            self._wire.drop_connection()
         self._root = self._wire = self._auth = self._only = None
 
     def close(self) -> None:
@@ -517,7 +519,7 @@ class Link:
         if self._leftover is None:
             return
         (wire, path, token), self._leftover = self._leftover, None
-        with contextlib.suppress(*faults.expected()):
+        with contextlib.suppress(*faults.expected()), wire.unkept():
             # Use the session's own token: a restarted BMC may have given its path to another
             # session.
             wire.send_of_session("DELETE", path, headers={"X-Auth-Token": token})

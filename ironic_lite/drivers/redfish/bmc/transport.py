@@ -21,7 +21,7 @@ import re
 import ssl
 import sys
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -432,6 +432,24 @@ class Wire:
     def use_token(self, token: str) -> None:
         """Send the token of a session with each request from now on."""
         self._login = {"X-Auth-Token": token}
+
+    def drop_connection(self) -> None:
+        """Close the kept connection, which nobody will use."""
+        KEPT.drop(self)
+
+    @contextlib.contextmanager
+    def unkept(self) -> Iterator[None]:
+        """Use a new connection for each request.
+
+        A request on a kept one may be lost unread, so a missing answer would not tell that the BMC
+        obeyed.
+        """
+        self.drop_connection()
+        keeps, self._keeps = self._keeps, False
+        try:
+            yield
+        finally:
+            self._keeps = keeps
 
     def set_auth(self, auth: object) -> None:
         """Do nothing; sushy calls this. `connection` renews logins, not the connector."""
