@@ -345,6 +345,12 @@ _ENDED = (ConnectionError, ssl.SSLError, http.client.BadStatusLine)
 """Errors of a request to a server that has closed the connection, or lost it in a restart."""
 
 
+def _is_no_http(why: Exception) -> bool:
+    """Return whether an answer came that is not HTTP."""
+    gone = http.client.RemoteDisconnected
+    return isinstance(why, http.client.BadStatusLine) and not isinstance(why, gone)
+
+
 class _Unusable(Exception):
     """A kept connection must not carry a request; nothing was sent."""
 
@@ -398,6 +404,8 @@ class IdleConnections:
                 if isinstance(why, TimeoutError) and why.errno is None:
                     raise
                 again = request.method == "GET" and kept.budget.is_untouched(_END_SECONDS)
+                if not again and _is_no_http(why):
+                    raise
             if not again:  # raised here, because errors of TLS in its context would mislead
                 words = "the connection ended before an answer"
                 raise http.client.RemoteDisconnected(words)

@@ -18,7 +18,7 @@ FOLDERS = {
     "ironic_lite.checks": (470, 5),
     "ironic_lite.cmd": (1_970, 10),
     "ironic_lite.conductor": (9_280, 54),
-    "ironic_lite.core": (4_970, 25),
+    "ironic_lite.core": (4_975, 25),
     "ironic_lite.db": (5_720, 36),
     "ironic_lite.domain": (5_985, 35),
     "ironic_lite.drivers": (14_685, 67),
@@ -29,7 +29,7 @@ FOLDERS = {
     "ironic_lite.rpc": (2_565, 16),
 }
 """Code lines and files of each folder of the package."""
-ALL = {"lines": 74_215, "tokens": 652_500, "files": 384, "small": 70, "single": 66}
+ALL = {"lines": 74_220, "tokens": 652_600, "files": 384, "small": 70, "single": 66}
 SHARED_NAMES = 23
 """Names that two classes or more have."""
 

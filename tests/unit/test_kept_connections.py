@@ -349,12 +349,15 @@ def test_change_uses_no_connection_that_ended_while_it_waited(
     for _ in range(2):
         ask(kept, server.port)
 
+    waits = [lambda: server.open[0].shutdown(socket.SHUT_WR), lambda: None]
+
     def wait() -> None:
-        if server.connections == 1:
-            server.open[0].shutdown(socket.SHUT_WR)
+        waits.pop(0)()
+        if len(waits) == 1:
             ends(server, 1)
 
     ask(kept, server.port, "POST", before=wait)
+    assert waits == []
     assert server.requests[-1] == (2, "POST")
 
 
@@ -373,9 +376,22 @@ def test_get_that_may_have_been_worked_on_is_not_sent_again(
 ) -> None:
     ask(kept, server.port)
     server.unread, server.seconds, server.last_words = 2, seconds, words
-    with pytest.raises(ConnectionError):
+    with pytest.raises(http.client.BadStatusLine):
         ask(kept, server.port)
     assert server.requests == [(1, "GET"), (1, "GET")]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_what_is_no_http_is_named_as_on_a_new_connection(
+    server: Server, kept: bounded_http.IdleConnections, method: str
+) -> None:
+    for _ in range(2):
+        ask(kept, server.port)
+    server.unread, server.last_words = 3, b"220 ready\r\n"
+    with pytest.raises(http.client.BadStatusLine) as caught:
+        ask(kept, server.port, method)
+    assert not isinstance(caught.value, ConnectionError)
+    assert server.requests == [(1, "GET"), (1, "GET"), (1, method)]
 
 
 def test_server_that_acknowledges_nothing_is_noticed_after_the_time_to_connect(
