@@ -48,6 +48,7 @@ def node(**values: Any) -> base.Node:
         "last_error": None,
         "provision_state": "manageable",
         "run_uuid": None,
+        "agent_pin": None,
         "agent_heard_at": None,
         "disable_power_off": False,
         "raid_config": None,

@@ -450,10 +450,15 @@ def _begun(task: fake_task.FakeTask) -> None:
             AgentClient(task).start("clean.execute_clean_step", {})
 
 
+def _restarted(task: fake_task.FakeTask) -> None:
+    with contextlib.suppress(errors.AgentUnreachable):
+        ramdisk.AgentPower().reboot(task)
+
+
 ACTS: dict[str, expiring_locks.Act] = {
     "call": _called,
     "start": _begun,
-    "restart": ramdisk.AgentPower().reboot,
+    "restart": _restarted,
     "power": ramdisk.AgentPower().get_power_state,
     "result": lambda task: AgentClient(task).commands(),
 }
