@@ -377,7 +377,7 @@ def _show(asked: Any, document: Json, found: report.MoveReport, lines: Sequence[
         print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
     except OSError as why:
         print(f"The report cannot be printed: {why.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the exit
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # flushed at the exit
 
 
 def _last_line(made: Import, status: int, *, check: bool) -> str:

@@ -96,7 +96,7 @@ class Import:
         self.refuses = False
         self.marks = Marks()
         self._left: dict[int, str] = {}
-        """What becomes of nodes that are not taken, by id: ``refused`` or ``left_out``."""
+        """The fate of nodes that are not taken, by id: ``refused`` or ``left_out``."""
         self._shared: dict[str, list[Json]] = {}
         self._mapped: set[tuple[str, str]] = set()
         self._part_faults: dict[tuple[str, int], dict[str, str]] = {}
